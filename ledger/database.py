@@ -1,0 +1,158 @@
+"""The engine, the transaction, and the two rules that hold everywhere: no call inside, retry outside.
+
+`Database.transaction()` is the only place that commits. Every transaction names READ COMMITTED READ WRITE in its
+BEGIN, so neither the server's default nor a pooled connection's past decides. Works behind PgBouncer in
+transaction mode: no session state, no prepared statements, no startup options.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import lru_cache
+from typing import Any, TypeVar
+
+import sqlalchemy as sa
+from sqlalchemy.exc import DBAPIError, OperationalError
+
+from ledger.errors import CallInsideTransaction, LedgerError, Unavailable
+from ledger.records import Role
+
+T = TypeVar("T")
+RETRIED_BLINDLY = frozenset(
+    {"40001", "40P01"}
+)  # serialization failure, deadlock: the server undid everything
+TRIES_MAX = 5
+# No state at all: the connection was never made or broke. 57P01..57P03: shutting down or starting; 53300: too many
+# connections; 08xxx: connection errors.
+UNREACHABLE = frozenset(
+    {None, "57P01", "57P02", "57P03", "53300", "08000", "08001", "08003", "08004", "08006"}
+)
+
+_inside: ContextVar[bool] = ContextVar("inside_a_transaction", default=False)
+
+
+@lru_cache(maxsize=512)
+def _statement(sql: str) -> sa.TextClause:
+    return sa.text(sql)
+
+
+class Transaction:
+    """An open transaction. Ledger functions take one and never commit; the caller composes atomic steps."""
+
+    __slots__ = ("connection",)
+
+    def __init__(self, connection: sa.Connection) -> None:
+        self.connection = connection
+
+    def execute(self, sql: str | sa.Executable, /, **values: Any) -> sa.CursorResult[Any]:
+        """Run one statement; literal SQL names its values as `:name`."""
+        statement = _statement(sql) if isinstance(sql, str) else sql
+        return self.connection.execute(statement, values)
+
+    def all(self, sql: str | sa.Executable, /, **values: Any) -> Sequence[sa.Row[Any]]:
+        return self.execute(sql, **values).all()
+
+    def one(self, sql: str | sa.Executable, /, **values: Any) -> sa.Row[Any]:
+        return self.execute(sql, **values).one()
+
+    def first(self, sql: str | sa.Executable, /, **values: Any) -> sa.Row[Any] | None:
+        return self.execute(sql, **values).first()
+
+    def many(self, sql: str, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Run one statement for each row of values."""
+        if rows:
+            self.connection.execute(_statement(sql), list(rows))
+
+
+class Database:
+    """A pool of connections to one database, under one login."""
+
+    def __init__(
+        self, url: str | sa.URL, *, pool_size: int = 5, pool_wait_s: float = 5.0, connect_timeout_s: int = 5
+    ) -> None:
+        self.engine = sa.create_engine(
+            url,
+            pool_size=pool_size,
+            max_overflow=0,
+            pool_timeout=pool_wait_s,
+            pool_pre_ping=True,
+            pool_use_lifo=True,
+            isolation_level="READ COMMITTED",
+            connect_args={"prepare_threshold": None, "connect_timeout": connect_timeout_s},
+            skip_autocommit_rollback=True,
+        ).execution_options(postgresql_readonly=False)
+
+    @contextmanager
+    def transaction(self, role: Role | None = None) -> Iterator[Transaction]:
+        """Commit on success, roll back on any error. Nested use is a fault: one transaction, one commit.
+
+        With `role`, everything inside runs under that person's database role.
+        Raises Unavailable when the database cannot be reached; other database errors pass through.
+        """
+        if _inside.get():
+            raise CallInsideTransaction(
+                "A transaction is open already; pass it on instead of opening another."
+            )
+        mark = _inside.set(True)
+        try:
+            with _reachable(), self.engine.begin() as connection:
+                if role is not None:
+                    connection.exec_driver_sql(f"SET LOCAL ROLE nottwice_{Role(role).value}")
+                yield Transaction(connection)
+        finally:
+            _inside.reset(mark)
+
+    def run(self, body: Callable[[Transaction], T], *, role: Role | None = None) -> T:
+        """Run `body` in a transaction of its own, again after a serialization failure or deadlock.
+
+        The whole body is repeated, so it must keep nothing from a try that failed.
+        """
+        for tries_left in reversed(range(TRIES_MAX)):
+            try:
+                with self.transaction(role) as tx:
+                    return body(tx)
+            except DBAPIError as error:
+                if sqlstate(error) not in RETRIED_BLINDLY or not tries_left:
+                    raise
+                time.sleep(random.uniform(0.002, 0.02) * (TRIES_MAX - tries_left))
+        raise AssertionError("unreachable")
+
+    def close(self) -> None:
+        self.engine.dispose()
+
+
+def sqlstate(error: BaseException) -> str | None:
+    """The five letters PostgreSQL gives an error, or None when it never reached us."""
+    return getattr(getattr(error, "orig", error), "sqlstate", None)
+
+
+def outside_transactions(call: Callable[..., T], *args: Any, **kwargs: Any) -> T:
+    """Run a provider call or a slow part. Raises CallInsideTransaction when this thread or task holds one open."""
+    refuse_inside_transaction()
+    return call(*args, **kwargs)
+
+
+def refuse_inside_transaction() -> None:
+    """Raises CallInsideTransaction when this thread or task holds a transaction open."""
+    if _inside.get():
+        raise CallInsideTransaction("A network or model call was about to run inside an open transaction.")
+
+
+@contextmanager
+def _reachable() -> Iterator[None]:
+    try:
+        yield
+    except LedgerError:
+        raise
+    except (OperationalError, sa.exc.TimeoutError) as error:
+        if isinstance(error, OperationalError) and not (
+            error.connection_invalidated or sqlstate(error) in UNREACHABLE
+        ):
+            raise
+        raise Unavailable(
+            f"The database did not answer ({type(error).__name__}). Nothing was lost; try again."
+        ) from error

@@ -1,0 +1,83 @@
+"""The states of events and actions, and the two transition tables as data.
+
+Every change of state in `ledger/` names the transition it performs; a test walks these tables and the
+CHECK constraints of `sql/` and fails when they disagree.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import NamedTuple
+
+
+class EventState(StrEnum):
+    """Where the work of an accepted event stands."""
+
+    PENDING = "pending"
+    PROCESSING = "processing"
+    COMPLETED = "completed"
+    FAILED = "failed"
+
+
+class ActionState(StrEnum):
+    """Where an external action stands. Only `sending` has a claim; the last five are final."""
+
+    PROPOSED = "proposed"
+    APPROVED = "approved"
+    SENDING = "sending"
+    NEEDS_REVIEW = "needs_review"
+    SENT = "sent"
+    REFUSED = "refused"
+    FAILED = "failed"
+    DECLINED = "declined"
+    CLOSED = "closed"
+
+
+FINAL_ACTIONS = frozenset(
+    {ActionState.SENT, ActionState.REFUSED, ActionState.FAILED, ActionState.DECLINED, ActionState.CLOSED}
+)
+
+
+class Transition(NamedTuple):
+    """One allowed step: `by` is the name of the ledger function (or of the verdict) that performs it."""
+
+    source: str
+    by: str
+    target: str
+
+
+EVENT_TRANSITIONS: tuple[Transition, ...] = (
+    Transition("pending", "claim", "processing"),
+    Transition("processing", "complete", "completed"),
+    Transition("processing", "retry_later", "pending"),
+    Transition("processing", "hand_back", "pending"),
+    Transition("processing", "rescue", "pending"),
+    Transition("processing", "rescue", "failed"),
+    Transition("processing", "set_aside", "failed"),
+    Transition("failed", "requeue", "pending"),
+    Transition("completed", "recompute", "pending"),
+)
+
+ACTION_TRANSITIONS: tuple[Transition, ...] = (
+    Transition("proposed", "approve", "approved"),
+    Transition("proposed", "decline", "declined"),
+    Transition("approved", "claim", "sending"),
+    Transition("sending", "hand_back", "approved"),
+    Transition("sending", "verdict", "approved"),
+    Transition("sending", "verdict", "sent"),
+    Transition("sending", "verdict", "refused"),
+    Transition("sending", "verdict", "failed"),
+    Transition("sending", "verdict", "needs_review"),
+    Transition("sending", "verdict", "closed"),
+    Transition("approved", "verdict", "sent"),
+    Transition("approved", "verdict", "needs_review"),
+    Transition("approved", "verdict", "failed"),
+    Transition("needs_review", "verdict", "sent"),
+    Transition("needs_review", "settle", "sent"),
+    Transition("needs_review", "settle", "approved"),
+    Transition("needs_review", "settle", "closed"),
+    Transition("approved", "take_back", "needs_review"),
+    Transition("sent", "reopen", "needs_review"),
+    Transition("closed", "reopen", "needs_review"),
+    Transition("failed", "requeue", "approved"),
+)
