@@ -4,7 +4,7 @@ PYTHON ?= python3
 export PYTHON
 
 # The demo's data and generated configuration stay in this clone, so two clones never meet.
-export NOTTWICE_HOME ?= $(CURDIR)/var
+NOTTWICE_HOME ?= $(CURDIR)/var
 
 BIN := .venv/bin
 
@@ -20,6 +20,7 @@ setup: ## install everything the demo needs into .venv
 setup-test:
 	@.ci/setup test
 
+demo: export NOTTWICE_HOME := $(NOTTWICE_HOME)
 demo: setup ## run the whole chain here, against a sandbox provider, until Ctrl-C
 	@exec $(BIN)/nottwice demo
 

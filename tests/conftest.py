@@ -1,0 +1,98 @@
+"""One real PostgreSQL for the whole run, a database of its own for each test.
+
+`database_url` is an owner's URL, `login_url("nottwice_worker")` that of another login on the same database, and
+`database` the ledger's door to it. More fixtures live in `tests/fix_*.py`, one file a subject.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from itertools import count
+from pathlib import Path
+
+import psycopg
+import pytest
+import sqlalchemy as sa
+
+from ledger import schema
+from ledger.database import Database
+from ledger.embedded import Cluster
+from ledger.file_lock import held
+
+pytest_plugins = [f"tests.{file.stem}" for file in sorted(Path(__file__).parent.glob("fix_*.py"))]
+
+RUN_HOME = "TESTS_RUN_HOME"  # handed by the controller to its xdist workers
+TEMPLATE = "template_nottwice"
+# A crash of the machine may cost a test run its data, but not the minutes.
+FAST = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
+_numbers = count(1)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Nothing of the caller's installation reaches a test; the run gets a home that any user can reach."""
+    if hasattr(config, "workerinput"):
+        return
+    for name in [n for n in os.environ if n.startswith("NOTTWICE_") or n in ("DATABASE_URL", RUN_HOME)]:
+        del os.environ[name]
+    os.environ[RUN_HOME] = tempfile.mkdtemp(prefix="nottwice-tests-", dir="/tmp")
+    Path(os.environ[RUN_HOME]).chmod(0o711)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if hasattr(config, "workerinput") or RUN_HOME not in os.environ:
+        return
+    home = Path(os.environ.pop(RUN_HOME))
+    Cluster(home).stop()
+    shutil.rmtree(home, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Cluster:
+    """The run's server, started by the first test that asks, with a migrated template database."""
+    server = Cluster(os.environ[RUN_HOME], settings=FAST)
+    server.ensure()
+    with held(server.home / "template.lock"), _admin(server) as admin:
+        found = admin.execute("SELECT FROM pg_database WHERE datname = %s", [TEMPLATE]).rowcount
+        if not found:
+            admin.execute("CREATE DATABASE template_new")
+            schema.migrate(server.url(database="template_new"))
+            admin.execute(f"ALTER DATABASE template_new RENAME TO {TEMPLATE}")
+    return server
+
+
+@pytest.fixture
+def database_url(cluster: Cluster) -> Iterator[str]:
+    """A fresh, migrated database for this test alone, as its owner."""
+    name = f"t_{os.getpid()}_{next(_numbers)}"
+    with _admin(cluster) as admin:
+        admin.execute(f"CREATE DATABASE {name} TEMPLATE {TEMPLATE}")
+        yield cluster.url(database=name)
+        admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.fixture
+def login_url(database_url: str) -> Callable[[str], str]:
+    """The same database's URL for another login, such as `nottwice_worker`."""
+
+    def as_login(login: str) -> str:
+        return sa.make_url(database_url).set(username=login).render_as_string(hide_password=False)
+
+    return as_login
+
+
+@pytest.fixture
+def database(database_url: str) -> Iterator[Database]:
+    """The ledger's door to this test's database, as its owner."""
+    opened = Database(database_url)
+    yield opened
+    opened.close()
+
+
+def _admin(server: Cluster) -> psycopg.Connection:
+    url = sa.make_url(server.url(database="postgres"))
+    return psycopg.connect(
+        host=str(url.query["host"]), port=5432, user="postgres", dbname="postgres", autocommit=True
+    )
