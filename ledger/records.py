@@ -336,12 +336,15 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """How long the provider keeps our key, less our margin, and for how long we try at all."""
+    """How long the provider keeps our key, less our margin, and for how long we try at all.
+
+    `decided`: a person asked for this try. It goes past the limits of patience, never past the key.
+    """
 
     key_window_s: float | None
     key_margin_s: float
     retry_until: datetime
-    evidence_until: datetime | None = None
+    decided: bool = False
 
 
 # ── People ────────────────────────────────────────────────────────────────────────────────────────────
