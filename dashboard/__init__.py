@@ -1,0 +1,1 @@
+"""The console: people look, decide, and every decision is audited."""

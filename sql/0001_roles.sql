@@ -4,7 +4,7 @@
 -- as nottwice_console, inherits nothing, and steps into a person's role with SET LOCAL ROLE for one transaction.
 -- Passwords are the operator's business (ALTER ROLE ... PASSWORD); the embedded server lets nobody else in.
 
-CREATE SCHEMA nottwice;
+CREATE SCHEMA IF NOT EXISTS nottwice;  -- the record of applied files is in it already
 COMMENT ON SCHEMA nottwice IS 'Not Twice: accepted once, done once, sent once.';
 
 DO $$

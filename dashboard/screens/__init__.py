@@ -1,0 +1,1 @@
+"""One file a screen. No SQL here, and no write except through `act()`."""

@@ -1,0 +1,1 @@
+"""A stand-in for the providers with fault switches, and the demo's traffic."""

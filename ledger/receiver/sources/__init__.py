@@ -1,0 +1,1 @@
+"""One file a source: how its requests are verified and read."""

@@ -1,0 +1,59 @@
+"""Per-minute counters. Each writer (a connection) has rows of its own, so that no two ever wait for each other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from uuid import UUID
+
+from ledger.database import Transaction
+
+BUMP = """
+INSERT INTO nottwice.counters (minute, namespace, metric, writer, n)
+SELECT date_trunc('minute', now()), c.namespace, c.metric, :writer, c.n
+FROM unnest(CAST(:namespaces AS text[]), CAST(:metrics AS text[]), CAST(:ns AS bigint[])) AS c(namespace, metric, n)
+ORDER BY c.namespace, c.metric
+ON CONFLICT (minute, namespace, metric, writer) DO UPDATE SET n = nottwice.counters.n + excluded.n
+"""
+
+
+def bump_many(tx: Transaction, writer: UUID, counts: Mapping[tuple[str, str], int]) -> None:
+    """Add to several (namespace, metric) counters of this minute, in one statement."""
+    if not counts:
+        return
+    tx.execute(
+        BUMP,
+        writer=writer,
+        namespaces=[namespace for namespace, _ in counts],
+        metrics=[metric for _, metric in counts],
+        ns=list(counts.values()),
+    )
+
+
+def bump(tx: Transaction, writer: UUID, namespace: str, metric: str, n: int = 1) -> None:
+    bump_many(tx, writer, {(namespace, metric): n})
+
+
+def total(tx: Transaction, metric: str) -> int:
+    """Since the installation: the hours that are folded plus the minutes that are not."""
+    return int(
+        tx.one(
+            """SELECT coalesce((SELECT sum(n) FROM nottwice.counters WHERE metric = :metric), 0)
+                    + coalesce((SELECT sum(n) FROM nottwice.counters_hourly WHERE metric = :metric), 0) AS n""",
+            metric=metric,
+        ).n
+    )
+
+
+def fold(tx: Transaction, *, older_than_s: float = 86_400.0) -> int:
+    """Fold old minutes into hours; returns the minute rows taken. Sums stay what they were, at every instant."""
+    return tx.execute(
+        """WITH old AS (
+               DELETE FROM nottwice.counters WHERE minute < date_trunc('hour', now() - make_interval(secs => :s))
+               RETURNING date_trunc('hour', minute) AS hour, namespace, metric, n),
+           folded AS (
+               INSERT INTO nottwice.counters_hourly (hour, namespace, metric, n)
+               SELECT hour, namespace, metric, sum(n) FROM old GROUP BY 1, 2, 3 ORDER BY 1, 2, 3
+               ON CONFLICT (hour, namespace, metric) DO UPDATE SET n = nottwice.counters_hourly.n + excluded.n)
+           SELECT FROM old""",
+        s=older_than_s,
+    ).rowcount
