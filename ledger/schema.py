@@ -100,7 +100,7 @@ def _applied(db: Database) -> dict[str, bytes]:
         if sqlstate(error) in MISSING:
             return {}
         raise
-    return {name: bytes(sha256) for name, sha256 in rows}
+    return {row.name: bytes(row.sha256) for row in rows}
 
 
 def _numbered(folder: Path, prefix: str) -> Iterator[tuple[str, str]]:

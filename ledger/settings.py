@@ -1,0 +1,243 @@
+"""Every setting, with its unit and its reason: one TOML file, and the environment.
+
+    settings = load()
+    database = settings.open_database("worker")
+
+The file is NOTTWICE_CONFIG, else `nottwice.toml` or `demo.toml` in NOTTWICE_HOME, else nothing but defaults.
+Unknown names and wrong types are refused with file and line. Secrets are never in the file: it names the
+environment variables or files that hold them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tomllib
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import Field, PrivateAttr, ValidationError
+
+from ledger.errors import Misconfigured
+from ledger.records import KindRules
+from ledger.settings_tables import (
+    ActionSettings,
+    AlertSettings,
+    ConsoleSettings,
+    DatabaseSettings,
+    PersonSettings,
+    ProviderSettings,
+    ReceiverSettings,
+    RetentionSettings,
+    SourceSettings,
+    SupervisorSettings,
+    Tables,
+    WorkerSettings,
+)
+from ledger.settings_words import explain, explain_syntax
+
+if TYPE_CHECKING:
+    from ledger.database import Database
+
+__all__ = [
+    "ActionSettings",
+    "AlertSettings",
+    "ConsoleSettings",
+    "DatabaseSettings",
+    "Login",
+    "PersonSettings",
+    "ProviderSettings",
+    "ReceiverSettings",
+    "RetentionSettings",
+    "Settings",
+    "SourceSettings",
+    "SupervisorSettings",
+    "WorkerSettings",
+    "load",
+]
+
+Login = Literal["receiver", "worker", "console", "owner"]
+PORTS = {"receiver_port": 8080, "console_port": 8501, "sandbox_port": 8090}
+
+
+class Settings(Tables):
+    """All that configuration and environment say. Frozen: reading again makes a new one."""
+
+    home: Path
+    config: Path | None = None
+    database_url: str | None = Field(default=None, repr=False)
+    receiver_port: int
+    console_port: int
+    sandbox_port: int
+    _secrets: Mapping[str, str] = PrivateAttr(default_factory=dict)
+
+    def secret(self, name: str) -> str:
+        """The secret of that name, read anew each time, so that a rotated file is seen.
+
+        Looked for as NOTTWICE_SECRET_<NAME>, as the environment variable itself, as a file in `secrets/` of
+        the home, and as a path from the configuration's folder. Raises Misconfigured, without any value.
+        """
+        for variable in (secret_variable(name), name):
+            if os.environ.get(variable):
+                return os.environ[variable]
+        for path in self._secret_files(name):
+            if path.is_file():
+                return _first_word(path, name)
+        raise Misconfigured(
+            f"The secret {name} is nowhere. Set the environment variable {secret_variable(name)}, "
+            f"or write it into the file {self.home / 'secrets' / name}."
+        )
+
+    def _secret_files(self, name: str) -> tuple[Path, ...]:
+        beside = self.config.parent if self.config else Path()
+        return self.home / "secrets" / name, beside / Path(name).expanduser()
+
+    def rules(self, kind: str) -> KindRules:
+        """What holds for one kind of action. A kind without a table of its own has the careful defaults.
+
+        Raises Misconfigured when it is not clear by which provider it goes.
+        """
+        action = self.actions.get(kind) or self._unnamed_kind(kind)
+        provider = self.providers[action.provider]
+        return KindRules(
+            kind=kind,
+            provider=action.provider,
+            account=provider.account or action.provider,
+            policy=action.policy,
+            approval=action.approval,
+            key_window_s=provider.window_s,
+            key_margin_s=provider.margin_s,
+            evidence_s=action.evidence_s,
+            retry_for_s=action.retry_for_s,
+            cost=action.cost,
+            cost_reason=action.cost_reason,
+        )
+
+    def _unnamed_kind(self, kind: str) -> ActionSettings:
+        if len(self.providers) != 1:
+            raise Misconfigured(
+                f"There is no [actions.{kind}], and {len(self.providers)} providers to choose from. "
+                f"Add the table with its provider to {self.config or 'the configuration'}."
+            )
+        return ActionSettings(provider=next(iter(self.providers)))
+
+    @property
+    def app_sql(self) -> Path | None:
+        """The folder with the handlers' own numbered SQL files: a path, or `package:folder`."""
+        named = self.worker.app_sql
+        if not named:
+            return None
+        if ":" in named:
+            package, _, folder = named.partition(":")
+            return _package_folder(package) / folder
+        return (self.config.parent if self.config else Path()) / Path(named).expanduser()
+
+    def url(self, login: Login) -> str:
+        """The database's URL for one kind of process; without DATABASE_URL, starts the embedded server.
+
+        With DATABASE_URL the login is the one in it: each process has an environment of its own.
+        """
+        if self.database_url:
+            return self.database_url
+        from ledger.embedded import Cluster  # psutil and the binaries are for those who have no server
+
+        cluster = Cluster(self.home)
+        cluster.ensure()
+        return cluster.url("postgres" if login == "owner" else f"nottwice_{login}")
+
+    def open_database(self, login: Login, *, pool_size: int | None = None) -> Database:
+        """A pool of connections under one login. Raises what starting an embedded server raises."""
+        from ledger.database import Database  # SQLAlchemy takes a while; `nottwice --help` does without
+
+        return Database(
+            self.url(login),
+            pool_size=pool_size or self.database.pool_size,
+            pool_wait_s=self.database.pool_wait_s,
+            connect_timeout_s=self.database.connect_timeout_s,
+        )
+
+
+def load(path: Path | None = None) -> Settings:
+    """Read file and environment. Raises Misconfigured, which names the file, the line and what to do."""
+    environment = _environment()
+    file = path or _file(environment["home"])
+    tables = read_tables(file, sandbox_port=environment["sandbox_port"]) if file else Tables()
+    given = {name: getattr(tables, name) for name in Tables.model_fields}
+    return Settings(**given, **environment, config=file)
+
+
+def read_tables(file: Path, *, sandbox_port: int = PORTS["sandbox_port"]) -> Tables:
+    """The file's tables, checked. `{sandbox_port}` in a provider's address stands for the port."""
+    try:
+        text = file.read_text(encoding="utf-8")
+        tree = _filled(tomllib.loads(text), sandbox_port)
+        # Through JSON, because only there strict types still take a list for a tuple and a text for a path.
+        return Tables.model_validate_json(json.dumps(tree, default=str), strict=True)
+    except (OSError, UnicodeDecodeError) as error:
+        raise Misconfigured(
+            f"The configuration {file} cannot be read: {getattr(error, 'strerror', None) or error}."
+        ) from error
+    except tomllib.TOMLDecodeError as error:
+        raise Misconfigured(explain_syntax(file, error)) from error
+    except ValidationError as error:
+        raise Misconfigured(explain(file, text, error, Tables)) from None  # the values may be secrets
+
+
+def secret_variable(name: str) -> str:
+    """`agentmail-webhook` is looked for as NOTTWICE_SECRET_AGENTMAIL_WEBHOOK."""
+    return "NOTTWICE_SECRET_" + "".join(c if c.isalnum() else "_" for c in name).upper()
+
+
+def _filled(tree: dict[str, Any], sandbox_port: int) -> dict[str, Any]:
+    """What is left out and follows from a table's own name: a source's namespace, a provider's account."""
+    for kind, member in (("sources", "namespace"), ("providers", "account")):
+        tables = tree.get(kind)
+        for name, table in tables.items() if isinstance(tables, dict) else ():
+            if isinstance(table, dict):
+                table.setdefault(member, name)
+                if isinstance(table.get("base_url"), str):
+                    table["base_url"] = table["base_url"].replace("{sandbox_port}", str(sandbox_port))
+    return tree
+
+
+def _environment() -> dict[str, Any]:
+    home = Path(os.environ.get("NOTTWICE_HOME") or "~/.nottwice").expanduser().absolute()
+    ports = {name: _port(f"NOTTWICE_{name.upper()}", default) for name, default in PORTS.items()}
+    return {"home": home, "database_url": os.environ.get("DATABASE_URL") or None, **ports}
+
+
+def _port(variable: str, default: int) -> int:
+    text = os.environ.get(variable) or str(default)
+    if not (text.isdecimal() and 1 <= int(text) <= 65_535):
+        raise Misconfigured(f"{variable} is {text!r}; a port is a number from 1 to 65535.")
+    return int(text)
+
+
+def _file(home: Path) -> Path | None:
+    if named := os.environ.get("NOTTWICE_CONFIG"):
+        return Path(named).expanduser().absolute()
+    return next((file for file in (home / "nottwice.toml", home / "demo.toml") if file.is_file()), None)
+
+
+def _first_word(path: Path, name: str) -> str:
+    try:
+        found = path.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise Misconfigured(
+            f"The secret {name} cannot be read from {path}: {type(error).__name__}."
+        ) from None
+    if not found:
+        raise Misconfigured(f"The file {path} of the secret {name} is empty.")
+    return found
+
+
+def _package_folder(package: str) -> Path:
+    try:
+        spec = find_spec(package)
+    except ImportError:
+        spec = None
+    if spec is None or not spec.submodule_search_locations:
+        raise Misconfigured(f"[worker] app_sql names the package {package}, which is not installed.")
+    return Path(next(iter(spec.submodule_search_locations)))

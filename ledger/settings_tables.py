@@ -1,0 +1,233 @@
+"""The tables of the configuration file. A name ends in its unit; a default says what it protects."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from ledger.records import Policy, Role
+
+Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+PositiveSeconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Count = Annotated[int, Field(ge=1)]
+Name = Annotated[str, Field(min_length=1, max_length=200)]
+
+URL_SAFE = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
+# What only the generic source knows; the other kinds bring these facts along.
+GENERIC_ONLY = (
+    *("signature_header", "signature_prefix", "encoding", "timestamp_header", "delivery_header"),
+    *("key_header", "key_path", "type_header", "type_path", "time_path"),
+)
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class SourceSettings(_Table):
+    """`[sources.NAME]`: who may post to /webhooks/NAME, and how a logical event is recognised.
+
+    `secrets` are names; several are valid at once while one is being replaced. A path is names with dots, as in
+    `data.object.id`.
+    """
+
+    kind: Literal["agentmail", "generic"]
+    namespace: Name = Field(default="", validate_default=False)
+    secrets: tuple[Name, ...] = Field(min_length=1)
+    success_status: Literal[200, 202, 204] | None = None
+    ignored_types: tuple[str, ...] = ()
+    ignored_members: tuple[str, ...] = ()  # differ between honest retries, so they are no conflict
+    tolerance_s: Seconds = 300.0  # how old or how far ahead a signed timestamp may be
+
+    signature_header: str = ""
+    signature_prefix: str = ""
+    encoding: Literal["hex", "base64"] = "hex"
+    timestamp_header: str = ""
+    delivery_header: str = ""
+    key_header: str = ""
+    key_path: str = ""
+    type_header: str = ""
+    type_path: str = ""
+    time_path: str = ""
+
+    @model_validator(mode="after")
+    def _fits_its_kind(self) -> Self:
+        if self.kind != "generic":
+            for name in self.model_fields_set.intersection(GENERIC_ONLY):
+                raise _wrong(
+                    name, f"a source of kind {self.kind} has its own rules; only kind generic takes it"
+                )
+        elif not self.signature_header:
+            raise _wrong(
+                "signature_header", 'is missing; a generic source names the header, as in "X-Signature"'
+            )
+        elif bool(self.key_header) == bool(self.key_path):
+            raise _wrong(
+                "key_path", "a generic source has either key_header or key_path, which finds the event's key"
+            )
+        return self
+
+
+class ProviderSettings(_Table):
+    """`[providers.NAME]`: through whom actions go out. `key` is the name of a secret.
+
+    `window_s` is how long the provider keeps an idempotency key (AgentMail's documentation: 24 h after
+    completion; Inboxili knows no keys). In its last `margin_s` the key is not used any more: the margin covers one call's
+    `timeout_s`, one lease, and clocks that run apart.
+    """
+
+    kind: Literal["agentmail", "inboxili"]
+    base_url: str = ""
+    key: Name
+    account: str = ""
+    window_s: PositiveSeconds | None = None
+    margin_s: Seconds = 900.0
+    timeout_s: PositiveSeconds = 30.0
+
+
+class ActionSettings(_Table):
+    """`[actions.KIND]`: by which provider a kind goes, and what happens when nobody can know.
+
+    `cost` and `cost_reason` are what a second e-mail of this kind would do, in the review desk's words.
+    """
+
+    provider: Name
+    policy: Policy = Policy.REVIEW
+    approval: bool = False
+    evidence_s: Seconds = 300.0
+    retry_for_s: PositiveSeconds = 86_400.0
+    cost: Literal["high", "medium", "low"] = "high"
+    cost_reason: str = ""
+
+
+class WorkerSettings(_Table):
+    """`[worker]`: the daemon. After `lease_s` without a sign of life its work is taken over."""
+
+    handlers: str = ""  # the module that registers the user's handlers
+    app_sql: str | None = None  # folder of the handlers' own SQL: a path, or package:folder
+    lease_s: PositiveSeconds = 30.0
+    sweep_s: PositiveSeconds = 5.0  # between two looks for expired leases
+    grace_s: Seconds = 20.0  # what a stop leaves running handlers
+    poll_s: PositiveSeconds = 0.1  # between two looks for due work, inside one statement
+    patience_s: PositiveSeconds = 1.0  # how long that statement looks
+    slots: Count = 10  # slow parts at once
+    group_max: Count = 50  # apply parts in one transaction
+    run_s_max: PositiveSeconds = 300.0  # a handler that runs longer loses its lease
+    send_slots: Count = 4
+    retry_base_s: PositiveSeconds = 2.0
+    attempts_max: Count = 5
+    decided_wait_s: Seconds = 15.0  # a send that a person decided can be taken back for this long
+
+    @model_validator(mode="after")
+    def _is_consistent(self) -> Self:
+        if self.sweep_s > self.lease_s:
+            raise _wrong("sweep_s", "is longer than lease_s; a lease that ended would wait for the sweep")
+        return self
+
+
+class ReceiverSettings(_Table):
+    """`[receiver]`: the front door."""
+
+    body_bytes_max: Count = 5_000_000
+    batch_wait_s: Seconds = 0.003  # how long a request waits for others to be stored with
+    batch_max: Count = 200
+    answer_within_s: PositiveSeconds = 8.0  # then 503; the strictest provider hangs up after 10 s
+    writers: Count = 2
+    grace_s: Seconds = 10.0
+
+
+class PersonSettings(_Table):
+    """One entry of `[console] people`: who acts on this machine where nobody signs in."""
+
+    name: Name
+    email: str = ""
+    role: Role
+
+
+class ConsoleSettings(_Table):
+    """`[console]`: the people who act without sign-in, on loopback only."""
+
+    people: tuple[PersonSettings, ...] = ()
+
+
+class DatabaseSettings(_Table):
+    """`[database]`: the pool of one process. `allow_unsafe` accepts fsync=off: for tests alone."""
+
+    pool_size: Count = 5
+    pool_wait_s: PositiveSeconds = 5.0
+    connect_timeout_s: Count = 5
+    allow_unsafe: bool = False
+
+
+class SupervisorSettings(_Table):
+    """`[supervisor]`: what `nottwice up` and `nottwice demo` start, and how they treat it."""
+
+    workers: Count = 2
+    ready_within_s: PositiveSeconds = 60.0
+    restart_base_s: PositiveSeconds = 0.5  # doubled with each crash
+    restart_s_max: PositiveSeconds = 15.0
+    settled_after_s: PositiveSeconds = 10.0  # a process that ran this long starts counting its crashes anew
+    stop_within_s: PositiveSeconds = 12.0  # then what remains is killed
+    kill_worker_every_s: Seconds = 0.0  # demo: kill -9 a worker this often, 0 = never
+
+
+class AlertSettings(_Table):
+    """`[alerts]`: from when something is called late."""
+
+    pending_s: PositiveSeconds = 300.0
+    unsettled_s: PositiveSeconds = 3600.0
+    worker_silent_s: PositiveSeconds = 60.0
+
+
+class RetentionSettings(_Table):
+    """`[retention]`: how long finished rows keep what."""
+
+    event_keys_days: PositiveSeconds = 31.0
+    event_bodies_days: PositiveSeconds = 7.0
+    action_contents_days: PositiveSeconds = 30.0
+    action_keys_days: PositiveSeconds = 400.0
+
+
+class Tables(_Table):
+    """The whole file."""
+
+    sources: dict[Name, SourceSettings] = {}
+    providers: dict[Name, ProviderSettings] = {}
+    actions: dict[Name, ActionSettings] = {}
+    worker: WorkerSettings = WorkerSettings()
+    receiver: ReceiverSettings = ReceiverSettings()
+    console: ConsoleSettings = ConsoleSettings()
+    database: DatabaseSettings = DatabaseSettings()
+    supervisor: SupervisorSettings = SupervisorSettings()
+    alerts: AlertSettings = AlertSettings()
+    retention: RetentionSettings = RetentionSettings()
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        for name in self.sources:
+            if not URL_SAFE.fullmatch(name):
+                raise _wrong(("sources", name), "stands in an address: use letters, digits, - and _")
+        for kind, action in self.actions.items():
+            if action.provider not in self.providers:
+                known = ", ".join(self.providers) or "none"
+                raise _wrong(
+                    ("actions", kind, "provider"),
+                    f"there is no [providers.{action.provider}]; known are: {known}",
+                )
+        for name, provider in self.providers.items():
+            needed = provider.timeout_s + self.worker.lease_s
+            if provider.window_s is not None and provider.margin_s < needed:
+                raise _wrong(
+                    ("providers", name, "margin_s"),
+                    f"is {provider.margin_s:g}; it must cover timeout_s and a lease, together {needed:g}",
+                )
+        return self
+
+
+def _wrong(name: str | tuple[str, ...], what: str) -> PydanticCustomError:
+    """An error that says which name inside the table it is about."""
+    inner = (name,) if isinstance(name, str) else name
+    return PydanticCustomError("wrong", "{what}", {"what": what, "inner": inner})
