@@ -30,7 +30,7 @@ class _Table(BaseModel):
 class SourceSettings(_Table):
     """`[sources.NAME]`: who may post to /webhooks/NAME, and how a logical event is recognised.
 
-    `secrets` are names; several are valid at once while one is being replaced. A path is names with dots, as in
+    `secrets` are names; several are valid at once while one is being replaced. A path is names with dots:
     `data.object.id`.
     """
 
@@ -75,8 +75,8 @@ class ProviderSettings(_Table):
     """`[providers.NAME]`: through whom actions go out. `key` is the name of a secret.
 
     `window_s` is how long the provider keeps an idempotency key (AgentMail's documentation: 24 h after
-    completion; Inboxili knows no keys). In its last `margin_s` the key is not used any more: the margin covers one call's
-    `timeout_s`, one lease, and clocks that run apart.
+    completion; Inboxili knows no keys). In its last `margin_s` the key is not used any more: the margin
+    covers one call's `timeout_s`, one lease, and clocks that run apart.
     """
 
     kind: Literal["agentmail", "inboxili"]

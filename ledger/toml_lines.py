@@ -1,4 +1,4 @@
-"""On which line of a TOML file a name stands: `tomllib` does not say, and without a line one has to search."""
+"""On which line of a TOML file a name stands: `tomllib` does not say, and without it one has to search."""
 
 from __future__ import annotations
 
