@@ -38,7 +38,8 @@ UPDATE nottwice.actions SET
     state = :state, version = version + 1, verdict = :verdict,
     due_at = CASE WHEN :state = 'approved' THEN now() + make_interval(secs => :wait_s) END,
     decided_send = (:state = 'approved'),
-    retry_until = CASE WHEN :state = 'approved' THEN greatest(retry_until, now() + make_interval(secs => :wait_s + 3600)) ELSE retry_until END,
+    retry_until = CASE WHEN :state = 'approved' THEN greatest(retry_until, now() + make_interval(secs => :wait_s + 3600))
+                       ELSE retry_until END,
     failures = 0,
     review_since = CASE WHEN :state = 'needs_review' THEN now() END,
     message_id = coalesce(:message_id, message_id),

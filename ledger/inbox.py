@@ -148,9 +148,8 @@ def _find_standing(
 
 
 def _note_duplicates(tx: Transaction, again: list[tuple[Acceptance, Delivery]]) -> None:
-    counts: dict[tuple[int, str], int] = {}
+    counts: dict[tuple[int | None, str], int] = {}
     for answer, delivery in again:
-        assert answer.event_id is not None
         key = (answer.event_id, delivery.delivery_id[:500])
         counts[key] = counts.get(key, 0) + 1
     if counts:
@@ -158,8 +157,10 @@ def _note_duplicates(tx: Transaction, again: list[tuple[Acceptance, Delivery]]) 
             """INSERT INTO nottwice.duplicates (event_id, delivery_id, deliveries)
                SELECT event_id, kept_as, sum(n) FROM (
                    SELECT d.event_id, d.n, CASE WHEN
-                       EXISTS (SELECT FROM nottwice.duplicates x WHERE x.event_id = d.event_id AND x.delivery_id = d.delivery_id)
-                       OR (SELECT count(*) FROM (SELECT FROM nottwice.duplicates y WHERE y.event_id = d.event_id LIMIT :ids_max) z) < :ids_max
+                       EXISTS (SELECT FROM nottwice.duplicates x
+                               WHERE x.event_id = d.event_id AND x.delivery_id = d.delivery_id)
+                       OR (SELECT count(*) FROM (SELECT FROM nottwice.duplicates y
+                                                 WHERE y.event_id = d.event_id LIMIT :ids_max) z) < :ids_max
                        THEN d.delivery_id ELSE '' END AS kept_as
                    FROM unnest(CAST(:event_ids AS bigint[]), CAST(:delivery_ids AS text[]), CAST(:ns AS bigint[]))
                         AS d(event_id, delivery_id, n)) AS counted
@@ -245,10 +246,13 @@ def _columns(deliveries: Iterable[Delivery]) -> dict[str, list[Any]]:
 
 def _clean(delivery: Delivery) -> Delivery:
     """The adapters quarantine what PostgreSQL's text cannot hold; a stray one must not become a 5xx for ever."""
-    texts = ("type", "event_key", "delivery_id", "content_type")
-    if all(_storable(getattr(delivery, name)) == getattr(delivery, name) for name in texts):
-        return delivery
-    return replace(delivery, **{name: _storable(getattr(delivery, name)) for name in texts})
+    return replace(
+        delivery,
+        type=_storable(delivery.type),
+        event_key=_storable(delivery.event_key),
+        delivery_id=_storable(delivery.delivery_id),
+        content_type=_storable(delivery.content_type),
+    )
 
 
 def _storable(text: str) -> str:

@@ -86,6 +86,7 @@ class ProviderSettings(_Table):
     window_s: PositiveSeconds | None = None
     margin_s: Seconds = 900.0
     timeout_s: PositiveSeconds = 30.0
+    log_url: str = ""  # where a person finds the provider's own log
 
 
 class ActionSettings(_Table):
@@ -131,6 +132,10 @@ class WorkerSettings(_Table):
 class ReceiverSettings(_Table):
     """`[receiver]`: the front door."""
 
+    host: str = "127.0.0.1"
+    reuse_port: bool = False  # several receivers on one port
+    queue_max: Count = 5_000  # requests that wait to be stored; one more is answered 503
+    lock_wait_s: PositiveSeconds = 0.25  # a key that is locked longer waits apart from the others
     body_bytes_max: Count = 5_000_000
     batch_wait_s: Seconds = 0.003  # how long a request waits for others to be stored with
     batch_max: Count = 200
@@ -151,6 +156,8 @@ class ConsoleSettings(_Table):
     """`[console]`: the people who act without sign-in, on loopback only."""
 
     people: tuple[PersonSettings, ...] = ()
+    request_expires_s: PositiveSeconds = 14_400.0  # how long a second person is waited for
+    refresh_s: PositiveSeconds = 2.0
 
 
 class DatabaseSettings(_Table):
