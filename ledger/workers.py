@@ -1,0 +1,85 @@
+"""Processes that are alive, what an idle one waits for, and when the sweep may rescue."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Sequence
+from uuid import UUID
+
+from ledger.database import Transaction
+from ledger.records import Worker
+
+INTERVALS_MISSED = 3  # a sweep that is later than this follows an outage
+
+
+def register(tx: Transaction, worker: Worker) -> None:
+    """Note a start of a process. The id is random per start: a name that comes again is another worker."""
+    tx.execute(
+        """INSERT INTO nottwice.workers (id, name, host, pid, handles)
+           VALUES (:id, :name, :host, :pid, CAST(:handles AS text[]))
+           ON CONFLICT (id) DO UPDATE SET seen_at = now(), stopped_at = NULL""",
+        id=worker.id,
+        name=worker.name,
+        host=socket.gethostname(),
+        pid=os.getpid(),
+        handles=[f"{source} {type_}" for source, type_ in worker.handles],
+    )
+
+
+def beat(tx: Transaction, worker_id: UUID) -> None:
+    """A sign of life."""
+    tx.execute("UPDATE nottwice.workers SET seen_at = now() WHERE id = :id", id=worker_id)
+
+
+def stop(tx: Transaction, worker_id: UUID) -> None:
+    """An orderly end: nobody has to wonder where it went."""
+    tx.execute("UPDATE nottwice.workers SET stopped_at = now() WHERE id = :id", id=worker_id)
+
+
+def forget_silent(tx: Transaction, *, silent_s: float = 3600.0) -> int:
+    """Drop processes that stopped, or gave no sign for so long that nobody asks for them any more."""
+    return tx.execute(
+        """DELETE FROM nottwice.workers
+           WHERE coalesce(stopped_at, seen_at) < now() - make_interval(secs => :silent_s)""",
+        silent_s=silent_s,
+    ).rowcount
+
+
+def wait_for_work(
+    tx: Transaction,
+    handles: Sequence[tuple[str, str]],
+    accounts: Sequence[str],
+    *,
+    patience_s: float,
+    pause_s: float,
+) -> bool:
+    """One statement that looks every `pause_s` and returns True at once when something is due; False after `patience_s`."""
+    return bool(
+        tx.one(
+            """SELECT nottwice.wait_for_work(CAST(:sources AS text[]), CAST(:types AS text[]), CAST(:accounts AS text[]),
+                                             make_interval(secs => :patience), make_interval(secs => :pause)) AS due""",
+            sources=[source for source, _ in handles],
+            types=[type_ for _, type_ in handles],
+            accounts=list(accounts),
+            patience=patience_s,
+            pause=pause_s,
+        ).due
+    )
+
+
+SWEEP = """
+INSERT INTO nottwice.maintenance AS m (duty) VALUES ('sweep')
+ON CONFLICT (duty) DO UPDATE SET
+    last_at = now(),
+    server_started = pg_postmaster_start_time(),
+    resume_at = CASE WHEN m.last_at < now() - make_interval(secs => :late_s) OR m.server_started <> pg_postmaster_start_time()
+                     THEN now() + make_interval(secs => :lease_s) ELSE m.resume_at END
+RETURNING resume_at <= now() AS may
+"""
+
+
+def sweep_may_rescue(tx: Transaction, *, sweep_s: float, lease_s: float) -> bool:
+    """False for one lease after an outage (a sweep far too late, or another start of the server), so that living
+    workers renew and record first."""
+    return bool(tx.one(SWEEP, late_s=INTERVALS_MISSED * sweep_s, lease_s=lease_s).may)

@@ -1,0 +1,29 @@
+"""`python -m worker [NAME]`: the worker as a process. Starts without a database and goes on by itself."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+
+from ledger.errors import LedgerError
+from ledger.settings import load
+from worker import handlers, providers
+from worker.daemon import Daemon
+
+
+def main() -> int:
+    name = sys.argv[1] if len(sys.argv) > 1 else f"{socket.gethostname()}-{os.getpid()}"
+    try:
+        settings = load()
+        daemon = Daemon(settings, handlers.load(settings), providers.build_all(settings), name)
+        return daemon.run()
+    except LedgerError as error:
+        sys.stderr.write(f"nottwice work: {error}\n")
+        return 2
+
+
+if __name__ == "__main__":
+    code = main()
+    sys.stderr.flush()
+    os._exit(code)  # a handler that will not end must not keep the process
