@@ -1,4 +1,4 @@
-"""`python -m worker [NAME]`: the worker as a process. Starts without a database and goes on by itself."""
+"""`python -m worker`: the worker as a process, named by NOTTWICE_WORKER_NAME. Starts without a database and goes on by itself."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from worker.daemon import Daemon
 
 
 def main() -> int:
-    name = sys.argv[1] if len(sys.argv) > 1 else f"{socket.gethostname()}-{os.getpid()}"
+    name = os.environ.get("NOTTWICE_WORKER_NAME") or f"{socket.gethostname()}-{os.getpid()}"
     try:
         settings = load()
         daemon = Daemon(settings, handlers.load(settings), providers.build_all(settings), name)
