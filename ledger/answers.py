@@ -33,6 +33,7 @@ from ledger.retry import action_delay_s
 from ledger.states import ActionState
 from ledger.verdict import Finding, verdict
 
+METRICS = {kind: kind.value for kind in OutcomeKind} | {OutcomeKind.ACCEPTED: "sent"}
 PAUSE_S = 30.0  # how long an account is held when the provider names no time
 PAUSE_S_MAX = 600.0
 
@@ -52,7 +53,7 @@ def record_answer(
         raise LeaseLost(
             f"Attempt {attempt.attempt_id} has its answer already; the second one was not written."
         )
-    counters.bump(tx, writer, row.namespace, "late_answer" if late else kind.value)
+    counters.bump(tx, writer, row.namespace, "late_answer" if late else METRICS[kind])
     if isinstance(outcome, Accepted):
         meet(tx, row.account, outcome.message_id, attempt.action_id)
     if isinstance(outcome, NotSent) and outcome.pauses:

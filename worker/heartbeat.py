@@ -80,7 +80,7 @@ class Heartbeat:
             for lease in leases:
                 if lease in renewed and lease in self._held:
                     self._held[lease].ends_at = sent_at + self._lease_s
-                elif lease not in renewed and self._held.pop(lease, None):
+                elif lease not in renewed and self._held.pop(lease, None) is not None:
                     note("lease lost", lease=lease)
 
     def _renew(self, tx: Transaction, leases: list[Lease]) -> set[Lease]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import socket
 import sys
 
@@ -10,7 +9,7 @@ import uvicorn
 
 from ledger.errors import LedgerError
 from ledger.settings import Settings, load
-from worker.sandbox.server import LineCut, create
+from worker.sandbox.server import create
 from worker.sandbox.store import Store
 
 
@@ -30,18 +29,13 @@ def main() -> int:
             "Choose another with NOTTWICE_SANDBOX_PORT.\n"
         )
         return 2
-    logging.getLogger("uvicorn.error").addFilter(_not_a_cut_line)
-    config = uvicorn.Config(app, log_level="warning", access_log=False, timeout_graceful_shutdown=1)
+    config = uvicorn.Config(app, log_level="critical", access_log=False, timeout_graceful_shutdown=1)
     uvicorn.Server(config).run(sockets=[listener])
     return 0
 
 
 def _bearers(settings: Settings) -> dict[str, str]:
     return {p.kind: settings.secret(p.key) for p in settings.providers.values()}
-
-
-def _not_a_cut_line(record: logging.LogRecord) -> bool:
-    return not (record.exc_info and isinstance(record.exc_info[1], LineCut))
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from worker.sandbox.store import Fault, Store, digest
 
@@ -37,17 +37,25 @@ LOG_ROWS = 200
 
 
 class Cut(Response):
-    """Closes the line without an answer."""
+    """Closes the line without a byte of an answer."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        raise LineCut
+        scope["sandbox.line"].abort()
 
 
-class LineCut(Exception):
-    """The server closes the connection when an application fails before its answer began."""
+class Lines:
+    """Hands each request its own connection, so that an answer can be to cut it. Only uvicorn shows it to us."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            scope["sandbox.line"] = send.__self__.transport  # type: ignore[attr-defined]
+        await self._app(scope, receive, send)
 
 
-def create(store: Store, keys: Mapping[str, str] | None = None) -> Starlette:
+def create(store: Store, keys: Mapping[str, str] | None = None) -> ASGIApp:
     """The ASGI application. `keys`: the bearer key by provider; without one any key is taken."""
     keys = keys or {}
 
@@ -79,19 +87,30 @@ def create(store: Store, keys: Mapping[str, str] | None = None) -> Starlette:
         return JSONResponse([asdict(fault) for fault in store.faults])
 
     inbox = "/v0/inboxes/{inbox:path}/messages"
-    return Starlette(
+
+    async def mails(_: Request) -> Response:
+        return JSONResponse([asdict(mail) for mail in store.mails])
+
+    async def requests(_: Request) -> Response:
+        return JSONResponse(list(store.requests))
+
+    async def log(_: Request) -> Response:
+        return _log(store)
+
+    app = Starlette(
         routes=[
             Route(f"{inbox}/send", agentmail, methods=["POST"]),
             Route(f"{inbox}/{{message:path}}/reply", agentmail, methods=["POST"]),
             Route(f"{inbox}/{{message:path}}/reply-all", agentmail, methods=["POST"]),
             Route(inbox, list_messages),
             Route("/api/v1/transactional/send", inboxili, methods=["POST"]),
-            Route("/sandbox/mails", lambda r: _listing([asdict(mail) for mail in store.mails])),
-            Route("/sandbox/requests", lambda r: _listing(list(store.requests))),
+            Route("/sandbox/mails", mails),
+            Route("/sandbox/requests", requests),
             Route("/sandbox/faults", faults, methods=["GET", "PUT", "DELETE"]),
-            Route("/", lambda r: _log(store)),
+            Route("/", log),
         ]
     )
+    return Lines(app)
 
 
 async def _answer(
@@ -146,16 +165,12 @@ def _problem(status: int, code: str, words: str, headers: Mapping[str, str] | No
     return JSONResponse(body, status, headers)
 
 
-async def _listing(rows: list[dict[str, Any]]) -> Response:
-    return JSONResponse(rows)
-
-
 STYLE = """body{font:15px/1.45 system-ui,sans-serif;margin:2rem auto;max-width:70rem;padding:0 1rem;color-scheme:light dark}
 table{border-collapse:collapse;width:100%}th,td{text-align:left;padding:.35rem .7rem .35rem 0;border-bottom:1px solid #8884}
 th{font-size:.85rem;font-weight:600}"""
 
 
-async def _log(store: Store) -> Response:
+def _log(store: Store) -> Response:
     """The provider's own log: what a person opens to find out whether a message went out."""
     rows = "".join(
         f"<tr><td>{html.escape(m.at[11:19])}</td><td>{html.escape(m.provider)}</td>"
