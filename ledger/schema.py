@@ -31,7 +31,7 @@ NAME = re.compile(r"\d{4}_[a-z0-9_]+\.sql", re.ASCII)
 # other's role statements ("tuple concurrently updated", or a duplicate in a catalog), and the next try goes through.
 ROLE_RACE_TRIES = 40
 ROLE_RACE = frozenset({"XX000", "40P01", "23505", "42710"})
-MISSING = frozenset({"42P01", "3F000"})  # no such table, no such schema
+MISSING = frozenset({"42P01", "3F000", "42704"})  # no such table, schema, role
 
 BOOKKEEPING = b"""
 CREATE SCHEMA IF NOT EXISTS nottwice;

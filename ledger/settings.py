@@ -185,6 +185,11 @@ def read_tables(file: Path, *, sandbox_port: int = PORTS["sandbox_port"]) -> Tab
         raise Misconfigured(explain(file, text, error, Tables)) from None  # the values may be secrets
 
 
+def home_folder() -> Path:
+    """NOTTWICE_HOME: data, and configuration that is made."""
+    return Path(os.environ.get("NOTTWICE_HOME") or "~/.nottwice").expanduser().absolute()
+
+
 def secret_variable(name: str) -> str:
     """`agentmail-webhook` is looked for as NOTTWICE_SECRET_AGENTMAIL_WEBHOOK."""
     return "NOTTWICE_SECRET_" + "".join(c if c.isalnum() else "_" for c in name).upper()
@@ -197,15 +202,15 @@ def _filled(tree: dict[str, Any], sandbox_port: int) -> dict[str, Any]:
         for name, table in tables.items() if isinstance(tables, dict) else ():
             if isinstance(table, dict):
                 table.setdefault(member, name)
-                if isinstance(table.get("base_url"), str):
-                    table["base_url"] = table["base_url"].replace("{sandbox_port}", str(sandbox_port))
+                for address in ("base_url", "log_url"):
+                    if isinstance(table.get(address), str):
+                        table[address] = table[address].replace("{sandbox_port}", str(sandbox_port))
     return tree
 
 
 def _environment() -> dict[str, Any]:
-    home = Path(os.environ.get("NOTTWICE_HOME") or "~/.nottwice").expanduser().absolute()
     ports = {name: _port(f"NOTTWICE_{name.upper()}", default) for name, default in PORTS.items()}
-    return {"home": home, "database_url": os.environ.get("DATABASE_URL") or None, **ports}
+    return {"home": home_folder(), "database_url": os.environ.get("DATABASE_URL") or None, **ports}
 
 
 def _port(variable: str, default: int) -> int:

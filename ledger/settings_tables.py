@@ -178,6 +178,7 @@ class SupervisorSettings(_Table):
     restart_s_max: PositiveSeconds = 15.0
     settled_after_s: PositiveSeconds = 10.0  # a process that ran this long starts counting its crashes anew
     stop_within_s: PositiveSeconds = 12.0  # then what remains is killed
+    log_bytes_max: Count = 10_000_000  # of one process; the one before is kept beside it
     kill_worker_every_s: Seconds = 0.0  # demo: kill -9 a worker this often, 0 = never
 
 

@@ -1,0 +1,147 @@
+"""What `nottwice` starts, each as a process of its own, and how one sees that it is ready."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from ledger.errors import Misconfigured
+from ledger.settings import Settings
+
+LOOPBACK = "127.0.0.1"
+# A stop ends the lowest stage first: what makes work, then what does it, then what takes it in or shows it.
+TRAFFIC, WORKERS, RECEIVER, CONSOLE, SANDBOX = range(5)
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """One process to keep running. `ready_url` answers 200 when it is ready; None: ready as soon as it runs."""
+
+    name: str
+    stage: int
+    command: tuple[str, ...]
+    environment: Mapping[str, str]
+    ready_url: str | None = None
+    folder: Path | None = None
+    takes_hangup: bool = field(default=False)  # reads its configuration again on SIGHUP
+
+
+def services(settings: Settings) -> list[Service]:
+    """What `nottwice up` runs, in the order of starting: receiver, workers, and the console where it is installed."""
+    workers = [worker(settings, number) for number in range(1, settings.supervisor.workers + 1)]
+    return [receiver(settings), *workers, *([console(settings)] if console_installed() else [])]
+
+
+def receiver(settings: Settings) -> Service:
+    return Service(
+        "receiver",
+        RECEIVER,
+        module("ledger.receiver"),
+        environment(settings),
+        url(settings.receiver_port, "/readyz"),
+        takes_hangup=True,
+    )
+
+
+def worker(settings: Settings, number: int) -> Service:
+    name = f"w-{number}"
+    own = environment(settings) | {"NOTTWICE_WORKER_NAME": name}
+    return Service(name, WORKERS, module("worker"), own, takes_hangup=True)
+
+
+def console(settings: Settings) -> Service:
+    """Raises Misconfigured where the console's packages are not installed."""
+    package_folder("streamlit")
+    return Service(
+        "console",
+        CONSOLE,
+        console_command(settings),
+        environment(settings),
+        url(settings.console_port, "/_stcore/health"),
+        folder=console_folder(settings),
+    )
+
+
+def sandbox(settings: Settings) -> Service:
+    ready = url(settings.sandbox_port, "/sandbox/mails")
+    return Service("sandbox", SANDBOX, module("worker.sandbox"), environment(settings), ready)
+
+
+def traffic(settings: Settings) -> Service:
+    return Service("traffic", TRAFFIC, module("worker.sandbox.traffic"), environment(settings))
+
+
+def module(name: str) -> tuple[str, ...]:
+    return (sys.executable, "-m", name)
+
+
+def url(port: int, path: str = "") -> str:
+    return f"http://{LOOPBACK}:{port}{path}"
+
+
+def environment(settings: Settings) -> dict[str, str]:
+    """Ours, with what `settings` were read from said outright, so that a child reads the same."""
+    named = {"NOTTWICE_HOME": str(settings.home)}
+    if settings.config:
+        named["NOTTWICE_CONFIG"] = str(settings.config)
+    return {**os.environ, **named}
+
+
+def console_installed() -> bool:
+    return find_spec("streamlit") is not None and find_spec("dashboard") is not None
+
+
+def console_command(settings: Settings) -> tuple[str, ...]:
+    """Streamlit on loopback alone: without sign-in nobody beyond this machine may see it."""
+    app = package_folder("dashboard") / "app.py"
+    address = (f"--server.port={settings.console_port}", f"--server.address={LOOPBACK}")
+    return (*module("streamlit"), "run", str(app), *address, "--server.headless=true")
+
+
+def console_folder(settings: Settings) -> Path:
+    """Where the console runs: Streamlit reads `.streamlit/config.toml` of its working folder."""
+    folder = settings.home / "console"
+    (folder / ".streamlit").mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(_streamlit_config(), folder / ".streamlit" / "config.toml")
+    return folder
+
+
+def _streamlit_config() -> Path:
+    """Inside an installed package, or at the top of the source tree."""
+    dashboard = package_folder("dashboard")
+    inside = dashboard / "_streamlit" / "config.toml"
+    return inside if inside.is_file() else dashboard.parent / ".streamlit" / "config.toml"
+
+
+def package_folder(name: str) -> Path:
+    """Where a package's files are, without importing it."""
+    spec = find_spec(name)
+    if spec is None or spec.origin is None:
+        raise Misconfigured(
+            f"The package {name} is not installed here. Install `not-twice[console,embedded]`, which brings it."
+        )
+    return Path(spec.origin).parent
+
+
+def refuse_busy_ports(wanted: Iterable[Service]) -> None:
+    """Raises Misconfigured, with the variable that chooses another, for a port that is taken."""
+    for service in wanted:
+        port = urlsplit(service.ready_url or "").port
+        if port is None:
+            continue
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # a port in TIME_WAIT is free
+            try:
+                probe.bind((LOOPBACK, port))
+            except OSError as error:
+                raise Misconfigured(
+                    f"Port {port} cannot be used ({error.strerror}). Stop the program that has it, "
+                    f"or choose another port with NOTTWICE_{service.name.upper()}_PORT."
+                ) from error

@@ -1,0 +1,112 @@
+"""What the command line shows: where things are, and how the ledger stands."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from ledger.processes import url
+from ledger.settings import Settings
+
+WRONG, QUIET = "bold red", "dim"
+
+
+def up_banner(settings: Settings) -> RenderableType:
+    """Where to look, once everything is ready."""
+    places = {
+        "Console": (url(settings.console_port), "what waits, what fails, and the decisions that people make"),
+        "Webhooks": (url(settings.receiver_port, "/webhooks/SOURCE"), _sources(settings)),
+        "Logs": (_short(settings.home / "log"), "one file a process"),
+    }
+    return Group(
+        Text("\nNot Twice is running.\n", "bold"), _places(places), Text("\nCtrl-C ends everything.\n")
+    )
+
+
+def demo_banner(settings: Settings) -> RenderableType:
+    """Where to look, and what is worth seeing."""
+    places = {
+        "Console": (
+            url(settings.console_port),
+            "open this: events arrive, work is done, uncertain sends wait in Review",
+        ),
+        "Sandbox": (url(settings.sandbox_port, "/sandbox/mails"), "every e-mail that went out, each once"),
+        "Webhooks": (url(settings.receiver_port, "/webhooks/SOURCE"), _sources(settings)),
+        "Logs": (_short(settings.home / "log"), "one file a process"),
+    }
+    tries = [f"{_command(settings)} simulate {source} --copies 50" for source in list(settings.sources)[:1]]
+    tries.append(f"{_command(settings)} status")
+    return Group(
+        Text("\nNot Twice is running, against a sandbox: no e-mail leaves this machine.\n", "bold"),
+        _places(places),
+        Text("\nTry in another terminal:"),
+        *(Text(f"  {line}") for line in tries),
+        Text("\nCtrl-C ends everything; the next start finds its data again.\n"),
+    )
+
+
+def status_table(found: Mapping[str, Any]) -> RenderableType:
+    """Two columns of states, and the figures that should be small."""
+    table = Table(box=None, pad_edge=False, header_style=QUIET)
+    for heading in ("events", "", "actions", "", "", ""):
+        table.add_column(heading, justify="right" if not heading else "left")
+    events, actions, figures = (_rows(found["events"]), _rows(found["actions"]), _figures(found))
+    for index in range(max(len(events), len(actions), len(figures))):
+        cells = [_at(rows, index) for rows in (events, actions, figures)]
+        table.add_row(*(cell for pair in cells for cell in pair))
+    return table
+
+
+def _rows(states: Mapping[str, int]) -> list[tuple[Text, Text]]:
+    return [
+        (Text(state.replace("_", " ")), Text(f"{n:,}", "" if n else QUIET)) for state, n in states.items()
+    ]
+
+
+def _figures(found: Mapping[str, Any]) -> list[tuple[Text, Text]]:
+    """The last three say that somebody should look."""
+    figures = {
+        "workers alive": (f"{found['workers']:,}", not found["workers"]),
+        "oldest due": (f"{found['oldest_pending_s']:,.1f} s", False),
+        "expired leases": (f"{found['expired_leases']:,}", bool(found["expired_leases"])),
+        "duplicates": (f"{found['duplicates']:,}", False),
+        "unhandled": (f"{found['unhandled']:,}", bool(found["unhandled"])),
+        "conflicts": (f"{found['conflicts']:,}", bool(found["conflicts"])),
+        "quarantined": (f"{found['quarantined']:,}", bool(found["quarantined"])),
+    }
+    return [(Text(name), Text(value, WRONG if wrong else "")) for name, (value, wrong) in figures.items()]
+
+
+def _at(rows: list[tuple[Text, Text]], index: int) -> tuple[Text, Text]:
+    return rows[index] if index < len(rows) else (Text(""), Text(""))
+
+
+def _places(places: Mapping[str, tuple[str, str]]) -> Table:
+    table = Table.grid(padding=(0, 3))
+    for name, (where, what) in places.items():
+        table.add_row(Text(f"  {name}"), Text(where, "bold cyan"), Text(what, QUIET))
+    return table
+
+
+def _sources(settings: Settings) -> str:
+    if not settings.sources:
+        return f"no source yet: add [sources.NAME] to {settings.home / 'nottwice.toml'}"
+    return "SOURCE is " + " or ".join(settings.sources)
+
+
+def _command(settings: Settings) -> str:
+    return f"NOTTWICE_HOME={_short(settings.home)} {_short(Path(sys.argv[0]))}"
+
+
+def _short(path: Path) -> str:
+    """Relative where that is shorter."""
+    try:
+        return str(path.absolute().relative_to(Path.cwd()))
+    except ValueError:
+        return str(path)
