@@ -50,7 +50,7 @@ def socket_folder(folder: Path) -> Path:
     if len(os.fsencode(folder / f".s.PGSQL.{PORT}")) <= SOCKET_PATH_BYTES_MAX and "," not in str(folder):
         return folder
     # Not $TMPDIR: processes with different environments must find the same socket.
-    return Path("/tmp") / f"nottwice-{_digest(folder)}"
+    return Path("/tmp") / f"nottwice-{_digest(folder)}"  # noqa: S108 - owner and mode are checked
 
 
 def settle(home: Path) -> Runner:

@@ -101,7 +101,9 @@ def python_for_everybody() -> str:
             command = [python, "-c", f"import sys; sys.path.append({str(SITE_PACKAGES)!r}); import psycopg"]
             if subprocess.run(command, **ids, cwd="/", capture_output=True, check=False).returncode == 0:
                 return python
-    pytest.skip(f"no {version} here that an ordinary user may run, or the virtual environment is closed to them")
+    pytest.skip(
+        f"no {version} here that an ordinary user may run, or the virtual environment is closed to them"
+    )
 
 
 @pytest.fixture
@@ -145,9 +147,9 @@ def postmasters(cluster: Cluster) -> list[int]:
     found = []
     for process in psutil.process_iter(["name"]):
         with contextlib.suppress(psutil.Error):
-            if process.name() == "postgres" and process.cwd() == str(cluster.data):
-                if process.parent().name() != "postgres":
-                    found.append(process.pid)
+            ours = process.name() == "postgres" and process.cwd() == str(cluster.data)
+            if ours and process.parent().name() != "postgres":
+                found.append(process.pid)
     return found
 
 
@@ -185,7 +187,9 @@ def test_starts_is_found_again_and_keeps_its_data(home: Home) -> None:
 def test_server_runs_as_its_own_user_and_listens_on_no_port(home: Home) -> None:
     home.run(A_SECRET="hidden")
     server = postmaster(home.cluster)
-    expected = home.as_user.get("user") or pwd.getpwnam(embedded_place.SYSTEM_USER).pw_uid if ROOT else os.geteuid()
+    expected = (
+        home.as_user.get("user") or pwd.getpwnam(embedded_place.SYSTEM_USER).pw_uid if ROOT else os.geteuid()
+    )
     assert set(server.uids()) == {expected}
     if ROOT:
         assert 0 not in server.gids()
@@ -199,11 +203,16 @@ def test_url_opens_the_database(own_home: Home) -> None:
     cluster.ensure()
     engine = sa.create_engine(cluster.url())
     with engine.connect() as connection:
-        assert connection.exec_driver_sql("SELECT current_database() || current_user").scalar_one() == "nottwicepostgres"
+        assert (
+            connection.exec_driver_sql("SELECT current_database() || current_user").scalar_one()
+            == "nottwicepostgres"
+        )
         assert connection.exec_driver_sql("SHOW fsync").scalar_one() == "off"
         assert connection.exec_driver_sql("SHOW timezone").scalar_one() == "UTC"
     engine.dispose()
-    assert cluster.url("nottwice_worker").startswith("postgresql+psycopg://nottwice_worker@/nottwice?host=%2F")
+    assert cluster.url("nottwice_worker").startswith(
+        "postgresql+psycopg://nottwice_worker@/nottwice?host=%2F"
+    )
 
 
 # -- at once, and killed ------------------------------------------------------------------------------------------
@@ -265,7 +274,9 @@ def test_processes_that_meet_a_killed_server_start_one(home: Home) -> None:
 # -- stale pids ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("content", ["{innocent}", "999999999", "", "not a pid", "{innocent}\n/elsewhere\n1\n"])
+@pytest.mark.parametrize(
+    "content", ["{innocent}", "999999999", "", "not a pid", "{innocent}\n/elsewhere\n1\n"]
+)
 def test_stale_pid_files_stop_nothing_and_harm_nobody(own_home: Home, content: str) -> None:
     cluster = own_home.cluster
     cluster.ensure()
@@ -383,7 +394,7 @@ def test_folder_of_another_user_is_refused(folder: Path) -> None:
     home.close()
 
 
-@pytest.mark.parametrize("name", ["two words", "quo'te \"and\" $dollar", "comma, ümlaut", "x" * 90])
+@pytest.mark.parametrize("name", ["two words", 'quo\'te "and" $dollar', "comma, ümlaut", "x" * 90])
 def test_odd_and_long_paths(folder: Path, name: str) -> None:
     home = Home(folder, "self")
     home.path = folder / name
