@@ -45,7 +45,7 @@ def receiver(settings: Settings) -> Service:
         RECEIVER,
         module("ledger.receiver"),
         environment(settings),
-        url(settings.receiver_port, "/readyz"),
+        url(settings.receiver_port, "/readyz", _reached_at(settings.receiver.host)),
         takes_hangup=True,
     )
 
@@ -82,8 +82,13 @@ def module(name: str) -> tuple[str, ...]:
     return (sys.executable, "-m", name)
 
 
-def url(port: int, path: str = "") -> str:
-    return f"http://{LOOPBACK}:{port}{path}"
+def url(port: int, path: str = "", host: str = LOOPBACK) -> str:
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}{path}"
+
+
+def _reached_at(host: str) -> str:
+    """Where a server that listens on `host` is reached from this machine."""
+    return LOOPBACK if host in ("", "0.0.0.0", "::") else host  # noqa: S104 - compared, not bound
 
 
 def environment(settings: Settings) -> dict[str, str]:
@@ -133,15 +138,15 @@ def package_folder(name: str) -> Path:
 def refuse_busy_ports(wanted: Iterable[Service]) -> None:
     """Raises Misconfigured, with the variable that chooses another, for a port that is taken."""
     for service in wanted:
-        port = urlsplit(service.ready_url or "").port
-        if port is None:
+        address = urlsplit(service.ready_url or "")
+        if address.hostname is None or address.port is None:
             continue
-        with socket.socket() as probe:
+        with socket.socket(socket.AF_INET6 if ":" in address.hostname else socket.AF_INET) as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # a port in TIME_WAIT is free
             try:
-                probe.bind((LOOPBACK, port))
+                probe.bind((address.hostname, address.port))
             except OSError as error:
                 raise Misconfigured(
-                    f"Port {port} cannot be used ({error.strerror}). Stop the program that has it, "
+                    f"Port {address.port} cannot be used ({error.strerror}). Stop the program that has it, "
                     f"or choose another port with NOTTWICE_{service.name.upper()}_PORT."
                 ) from error

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,6 +16,7 @@ from rich.text import Text
 from ledger.processes import url
 from ledger.settings import Settings
 
+PASSED_ON = ("NOTTWICE_CONFIG", "NOTTWICE_RECEIVER_PORT")
 WRONG, QUIET = "bold red", "dim"
 
 
@@ -24,9 +27,8 @@ def up_banner(settings: Settings) -> RenderableType:
         "Webhooks": (url(settings.receiver_port, "/webhooks/SOURCE"), _sources(settings)),
         "Logs": (_short(settings.home / "log"), "one file a process"),
     }
-    return Group(
-        Text("\nNot Twice is running.\n", "bold"), _places(places), Text("\nCtrl-C ends everything.\n")
-    )
+    end = Text("\nCtrl-C ends everything.\n")
+    return Group(Text("\nNot Twice is running.\n", "bold"), *_places(places), end)
 
 
 def demo_banner(settings: Settings) -> RenderableType:
@@ -34,7 +36,7 @@ def demo_banner(settings: Settings) -> RenderableType:
     places = {
         "Console": (
             url(settings.console_port),
-            "open this: events arrive, work is done, uncertain sends wait in Review",
+            "open this; what nobody can be sure of waits in Review",
         ),
         "Sandbox": (url(settings.sandbox_port, "/sandbox/mails"), "every e-mail that went out, each once"),
         "Webhooks": (url(settings.receiver_port, "/webhooks/SOURCE"), _sources(settings)),
@@ -44,7 +46,7 @@ def demo_banner(settings: Settings) -> RenderableType:
     tries.append(f"{_command(settings)} status")
     return Group(
         Text("\nNot Twice is running, against a sandbox: no e-mail leaves this machine.\n", "bold"),
-        _places(places),
+        *_places(places),
         Text("\nTry in another terminal:"),
         *(Text(f"  {line}") for line in tries),
         Text("\nCtrl-C ends everything; the next start finds its data again.\n"),
@@ -87,11 +89,13 @@ def _at(rows: list[tuple[Text, Text]], index: int) -> tuple[Text, Text]:
     return rows[index] if index < len(rows) else (Text(""), Text(""))
 
 
-def _places(places: Mapping[str, tuple[str, str]]) -> Table:
-    table = Table.grid(padding=(0, 3))
-    for name, (where, what) in places.items():
-        table.add_row(Text(f"  {name}"), Text(where, "bold cyan"), Text(what, QUIET))
-    return table
+def _places(places: Mapping[str, tuple[str, str]]) -> list[Text]:
+    """Lines, not a table: an address is never cut to the width of a terminal."""
+    width = max(len(where) for where, _ in places.values())
+    return [
+        Text.assemble(f"  {name:<10}", (f"{where:<{width}}", "bold cyan"), "   ", (what, QUIET))
+        for name, (where, what) in places.items()
+    ]
 
 
 def _sources(settings: Settings) -> str:
@@ -101,7 +105,12 @@ def _sources(settings: Settings) -> str:
 
 
 def _command(settings: Settings) -> str:
-    return f"NOTTWICE_HOME={_short(settings.home)} {_short(Path(sys.argv[0]))}"
+    """How to call us from another terminal, with the variables that this one has set."""
+    ours = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
+    ours["NOTTWICE_HOME"] = _short(settings.home)
+    return " ".join(
+        [*(f"{name}={shlex.quote(value)}" for name, value in ours.items()), _short(Path(sys.argv[0]))]
+    )
 
 
 def _short(path: Path) -> str:
