@@ -34,14 +34,20 @@ BEGIN
 END
 $$;
 
+-- An owner that is no superuser may step into the person roles too (`nottwice up` runs everything under one login).
+-- From PostgreSQL 16 on, creating a role does not bring that right along.
 DO $$
 DECLARE
     person text;
+    needed text := CASE WHEN current_setting('server_version_num')::integer >= 160000 THEN 'SET' ELSE 'MEMBER' END;
 BEGIN
     FOREACH person IN ARRAY ARRAY['nottwice_viewer', 'nottwice_support', 'nottwice_engineer', 'nottwice_auditor', 'nottwice_admin']
     LOOP
         IF NOT pg_has_role('nottwice_console', person, 'MEMBER') THEN
             EXECUTE format('GRANT %I TO nottwice_console', person);
+        END IF;
+        IF NOT pg_has_role(current_user, person, needed) THEN
+            EXECUTE format('GRANT %I TO %I', person, current_user);
         END IF;
     END LOOP;
 END
