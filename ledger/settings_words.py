@@ -66,7 +66,12 @@ def _what(details: ErrorDetails, path: Sequence[str | int], model: type[BaseMode
         return f"{context['what']}."
     if kind in TYPES:
         return f"must be {TYPES[kind]}."
-    return "is missing." if kind == "missing" else f"{details['msg'].replace('Input should', 'must')}."
+    return "is missing." if kind == "missing" else f"{_as_ours(details['msg'])}."
+
+
+def _as_ours(message: str) -> str:
+    """`Tuple should have at least 1 item after validation, not 0` becomes `must have at least 1 item`."""
+    return re.sub(r" after validation.*$", "", re.sub(r"^\w+ should", "must", message))
 
 
 def _meant(word: str, known: Sequence[str], *, tell: bool = True) -> str:

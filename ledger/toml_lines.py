@@ -31,13 +31,23 @@ def _names(text: str) -> Iterator[tuple[Path, int]]:
     seen: Counter[Path] = Counter()  # how many [[tables]] of a name came so far
     for line, content in enumerate(text.splitlines(), 1):
         if header := HEADER.match(content):
-            table = _parts(header[2])
+            table = _within_lists(_parts(header[2]), seen)
             if header[1] == "[[":
                 seen[table] += 1
                 table = (*table, seen[table] - 1)
             yield table, line
         elif key := KEY.match(content):
             yield (*table, *_parts(key[1])), line
+
+
+def _within_lists(parts: Path, seen: Counter[Path]) -> Path:
+    """`[people.address]` belongs to the last of the `[[people]]` so far."""
+    path: Path = ()
+    for part in parts[:-1]:
+        path = (*path, part)
+        if seen[path]:
+            path = (*path, seen[path] - 1)
+    return (*path, *parts[-1:])
 
 
 def _parts(dotted: str) -> Path:
