@@ -10,7 +10,7 @@ from worker.providers.agentmail import AgentMail
 from worker.providers.inboxili import Inboxili
 from worker.providers.protocol import Provider
 
-KINDS: dict[str, Callable[[str, str, str, float], Provider]] = {"agentmail": AgentMail, "inboxili": Inboxili}
+KINDS: dict[str, Callable[[str, str, str], Provider]] = {"agentmail": AgentMail, "inboxili": Inboxili}
 
 __all__ = ["KINDS", "Provider", "build", "build_all"]
 
@@ -21,10 +21,11 @@ def build_all(settings: Settings) -> dict[str, Provider]:
 
 
 def build(settings: Settings, name: str) -> Provider:
+    """One provider by its name. Raises Misconfigured for an unknown kind, a missing key, a bad address."""
     provider = settings.providers[name]
     kind = KINDS.get(provider.kind)
     if kind is None:
         raise Misconfigured(
             f"[providers.{name}] has kind {provider.kind!r}; known are {', '.join(sorted(KINDS))}."
         )
-    return kind(name, provider.base_url, settings.secret(provider.key), provider.timeout_s)
+    return kind(name, provider.base_url, settings.secret(provider.key))

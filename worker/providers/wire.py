@@ -1,0 +1,102 @@
+"""One call with a total deadline, whatever the other side does.
+
+The published packages bound each read, not the call: a server that drips a byte a second holds them for ever, and
+looking up a name cannot be bounded at all. So a call runs on a thread of its own; at the deadline it is given up and
+its socket shut down, which ends the thread too. A socket that was never connected proves that nothing was sent, and
+none is connected after the cut.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+import queue
+import socket
+import threading
+from collections.abc import Callable
+from contextvars import ContextVar
+from urllib.parse import urlsplit
+
+from ledger.database import refuse_inside_transaction
+from ledger.errors import Misconfigured
+from ledger.records import NotSent, Outcome, Unknown
+
+CONNECT_S_MAX = 10.0
+
+
+class Line:
+    """The connection of one call, so that it can be cut from outside, and what it said first."""
+
+    def __init__(self) -> None:
+        self.status: int | None = None
+        self.retry_after: str | None = None
+        self._sockets: list[socket.socket] = []
+        self._cut = False
+        self._lock = threading.Lock()
+
+    def hold(self, connected: socket.socket) -> None:
+        """Call with the connected socket before anything is sent. Raises ConnectionAbortedError after the cut."""
+        with self._lock:
+            if self._cut:
+                raise ConnectionAbortedError("The call was given up before its connection stood.")
+            self._sockets.append(connected)
+
+    def cut(self) -> bool:
+        """End the call; whether anything can have been sent."""
+        with self._lock:
+            self._cut = True
+            for held in self._sockets:
+                with contextlib.suppress(OSError):  # closed already, or handed on to its TLS
+                    socket.socket.shutdown(held, socket.SHUT_RDWR)
+            return bool(self._sockets)
+
+
+current: ContextVar[Line] = ContextVar("line")
+
+
+def within(deadline_s: float, call: Callable[[Line], Outcome]) -> Outcome:
+    """What `call` says, or what is known without it at the deadline. `call` does not raise for what the wire does.
+
+    Raises CallInsideTransaction when this thread holds a transaction open.
+    """
+    refuse_inside_transaction()
+    line: Line = Line()
+    outcomes: queue.SimpleQueue[Outcome] = queue.SimpleQueue()
+    threading.Thread(target=_run, args=(call, line, outcomes), name="provider-call", daemon=True).start()
+    with contextlib.suppress(queue.Empty):
+        return outcomes.get(timeout=deadline_s)
+    may_have_left = line.cut()
+    with contextlib.suppress(queue.Empty):
+        return outcomes.get_nowait()  # it came while we were cutting
+    if may_have_left:
+        return Unknown(f"No whole answer came within {deadline_s:g} s.", "deadline")
+    return NotSent(f"No connection stood within {deadline_s:g} s, so nothing left.", "deadline", pauses=True)
+
+
+def _run(call: Callable[[Line], Outcome], line: Line, outcomes: queue.SimpleQueue[Outcome]) -> None:
+    current.set(line)
+    outcomes.put(call(line))
+
+
+def connect_s(deadline_s: float) -> float:
+    """How long a connection may take: less than the call, so that its failure is seen as what it is."""
+    return min(deadline_s / 2, CONNECT_S_MAX)
+
+
+def checked(base_url: str, provider: str) -> str:
+    """The address without its last slash. Raises Misconfigured for what is no HTTP address."""
+    parts = urlsplit(base_url)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+        raise Misconfigured(
+            f"[providers.{provider}] base_url is {base_url!r}; write it as https://host, with a path if need be."
+        )
+    return base_url.rstrip("/")
+
+
+def is_loopback(url: str) -> bool:
+    """Whether an address is this machine itself; then no proxy of the environment stands in between."""
+    host = urlsplit(url).hostname or ""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
