@@ -8,7 +8,7 @@ NOTTWICE_HOME ?= $(CURDIR)/var
 
 BIN := .venv/bin
 
-.PHONY: help setup setup-test demo test lint format constraints screenshots clean
+.PHONY: help setup setup-test demo test lint format constraints clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -22,7 +22,7 @@ setup-test:
 
 demo: export NOTTWICE_HOME := $(NOTTWICE_HOME)
 demo: setup ## run the whole chain here, against a sandbox provider, until Ctrl-C
-	@exec $(BIN)/nottwice demo
+	@exec .ci/demo
 
 test: setup-test ## install what the tests need (Chromium too, when it may) and run them all
 	@.ci/chromium
