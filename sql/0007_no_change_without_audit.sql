@@ -80,8 +80,3 @@ GRANT EXECUTE ON FUNCTION nottwice.reveal_action TO nottwice_support, nottwice_e
 
 -- What a list or a review page needs of the content, without its body: recipients by role, and the subject.
 GRANT SELECT (action_id, recipients, subject) ON nottwice.action_contents TO nottwice_support, nottwice_auditor, nottwice_admin;
-CREATE VIEW nottwice.recipients_masked AS
-    SELECT c.action_id,
-           ARRAY(SELECT left(r, 1) || '•••' || coalesce('@' || nullif(split_part(r, '@', 2), ''), '') FROM unnest(c.recipients) AS r) AS recipients
-    FROM nottwice.action_contents c;
-GRANT SELECT ON nottwice.recipients_masked TO nottwice_viewer, nottwice_support, nottwice_engineer, nottwice_auditor, nottwice_admin;
