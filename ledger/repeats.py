@@ -1,0 +1,116 @@
+"""What arrives and is no new event: duplicates, conflicts, and what cannot be used.
+
+None of it touches the event's row. Every function takes a whole batch, is one statement, and sorts what it writes,
+so that two receivers meet in the same order.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from ledger.database import Transaction
+from ledger.records import Delivery, Unusable
+
+DELIVERY_IDS_MAX = 100  # distinct delivery ids kept per event; the rest are counted under ''
+DELIVERY_ID_CHARACTERS_MAX = 500  # it is part of a primary key: an index entry ends at about 2,700 bytes
+
+UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+
+Again = tuple[int, Delivery]  # a delivery, and the event that stands already
+
+NOTE = """
+WITH again AS (
+    SELECT d.event_id, d.delivery_id, d.n, x.event_id IS NOT NULL AS known
+    FROM unnest(CAST(:event_ids AS bigint[]), CAST(:delivery_ids AS text[]), CAST(:ns AS bigint[]))
+         AS d(event_id, delivery_id, n)
+    LEFT JOIN nottwice.duplicates x ON x.event_id = d.event_id AND x.delivery_id = d.delivery_id),
+placed AS (
+    SELECT again.*, row_number() OVER (PARTITION BY event_id, known ORDER BY delivery_id)
+        + (SELECT count(*) FROM (SELECT FROM nottwice.duplicates y WHERE y.event_id = again.event_id LIMIT :ids_max) z) AS place
+    FROM again)
+INSERT INTO nottwice.duplicates (event_id, delivery_id, deliveries)
+SELECT event_id, CASE WHEN known OR place <= :ids_max THEN delivery_id ELSE '' END AS kept_as, sum(n)
+FROM placed GROUP BY event_id, kept_as ORDER BY event_id, kept_as
+ON CONFLICT (event_id, delivery_id) DO UPDATE
+SET deliveries = nottwice.duplicates.deliveries + excluded.deliveries, last_seen_at = now()
+"""
+
+
+def note_duplicates(tx: Transaction, again: Sequence[Again]) -> None:
+    """Count further deliveries by their delivery id; beyond the cap (a retry storm with new ids) under ''."""
+    counts = Counter(
+        (event_id, delivery.delivery_id[:DELIVERY_ID_CHARACTERS_MAX]) for event_id, delivery in again
+    )
+    if counts:
+        tx.execute(
+            NOTE,
+            event_ids=[event_id for event_id, _ in counts],
+            delivery_ids=[delivery_id for _, delivery_id in counts],
+            ns=list(counts.values()),
+            ids_max=DELIVERY_IDS_MAX,
+        )
+
+
+KEEP = """
+INSERT INTO nottwice.conflicts (event_id, content_digest, delivery_id, content_type, body, deliveries)
+SELECT * FROM unnest(CAST(:event_ids AS bigint[]), CAST(:content_digests AS bytea[]), CAST(:delivery_ids AS text[]),
+                     CAST(:content_types AS text[]), CAST(:bodies AS bytea[]), CAST(:ns AS bigint[]))
+     AS c(event_id, content_digest, delivery_id, content_type, body, n)
+ORDER BY event_id, content_digest
+ON CONFLICT (event_id, content_digest) DO UPDATE
+SET deliveries = nottwice.conflicts.deliveries + excluded.deliveries, last_seen_at = now()
+"""
+
+
+def keep_conflicts(tx: Transaction, again: Sequence[Again]) -> None:
+    """Keep another content under a key that is taken, once per distinct content."""
+    counts = Counter((event_id, delivery.content_digest) for event_id, delivery in again)
+    firsts = {(event_id, delivery.content_digest): delivery for event_id, delivery in reversed(again)}
+    kept = [firsts[identity] for identity in counts]
+    if counts:
+        tx.execute(
+            KEEP,
+            event_ids=[event_id for event_id, _ in counts],
+            content_digests=[digest for _, digest in counts],
+            delivery_ids=[delivery.delivery_id for delivery in kept],
+            content_types=[delivery.content_type for delivery in kept],
+            bodies=[delivery.body for delivery in kept],
+            ns=list(counts.values()),
+        )
+
+
+QUARANTINE = """
+INSERT INTO nottwice.quarantine (namespace, source, body_digest, element, reason, body, deliveries)
+SELECT * FROM unnest(CAST(:namespaces AS text[]), CAST(:sources AS text[]), CAST(:digests AS bytea[]),
+                     CAST(:elements AS integer[]), CAST(:reasons AS text[]), CAST(:bodies AS bytea[]), CAST(:ns AS bigint[]))
+     AS q(namespace, source, body_digest, element, reason, body, n)
+ORDER BY source, body_digest, element
+ON CONFLICT (source, body_digest, element) DO UPDATE
+SET deliveries = nottwice.quarantine.deliveries + excluded.deliveries, last_seen_at = now()
+"""
+
+
+def quarantine(tx: Transaction, items: Iterable[Unusable]) -> None:
+    """Keep what is authentic but has no usable key or shape, once per (source, digest of the bytes, index)."""
+    identified = [((item.source, hashlib.sha256(item.body).digest(), item.index), item) for item in items]
+    counts = Counter(identity for identity, _ in identified)
+    kept = list(dict(reversed(identified)).items())
+    if kept:
+        tx.execute(
+            QUARANTINE,
+            namespaces=[item.namespace for _, item in kept],
+            sources=[item.source for _, item in kept],
+            digests=[digest for (_, digest, _), _ in kept],
+            elements=[item.index for _, item in kept],
+            reasons=[storable(item.reason) for _, item in kept],
+            bodies=[item.body for _, item in kept],
+            ns=[counts[identity] for identity, _ in kept],
+        )
+
+
+def storable(text: str) -> str:
+    """The text with U+FFFD for what PostgreSQL's text cannot hold: NUL, and halves of surrogate pairs."""
+    return UNSTORABLE.sub("\ufffd", text)
