@@ -1,0 +1,97 @@
+"""The failure table's rows on external actions: what the sandbox provider accepted is the judge."""
+
+from __future__ import annotations
+
+import signal
+
+import pytest
+
+from tests.failures.house import House, event, until
+
+BEFORE_THE_CALL = ("sender.after_claim",)
+AFTER_THE_START = ("sender.after_start", "sender.before_call", "sender.after_call")
+
+
+@pytest.fixture
+def sending(chain: House) -> House:
+    chain.sandbox()
+    chain.receiver()
+    return chain
+
+
+@pytest.mark.parametrize("point", [*BEFORE_THE_CALL, *AFTER_THE_START, "sender.after_record"])
+def test_wrk_01_killed_at_every_step_of_a_send_with_a_key(sending: House, point: str) -> None:
+    key, body = event("message.received")
+    assert sending.post(body) == 200
+    first = sending.worker(fault=f"{point}=kill@1")
+    assert until(lambda: first.poll()) == -signal.SIGKILL
+    sending.worker()
+    until(lambda: sending.action_state(key) == "sent")
+    assert len(sending.mails() or []) == 1
+    assert sending.effects(key) == 1
+    requests = sending.requests() or []
+    assert len({(r["idempotency_key"], r["body_digest"]) for r in requests}) == 1
+
+
+@pytest.mark.parametrize("point", [*BEFORE_THE_CALL, *AFTER_THE_START])
+def test_wrk_01_killed_at_every_step_of_a_send_without_a_key(sending: House, point: str) -> None:
+    key, body = event("invoice.paid")
+    assert sending.post(body) == 200
+    first = sending.worker(fault=f"{point}=kill@1")
+    assert until(lambda: first.poll()) == -signal.SIGKILL
+    sending.worker()
+    expected = "sent" if point in BEFORE_THE_CALL else "needs_review"
+    until(lambda: sending.action_state(key) == expected)
+    assert len(sending.requests() or []) == (1 if point in ("sender.after_claim", "sender.after_call") else 0)
+    assert sending.effects(key) == 1
+
+
+def test_wrk_03_a_frozen_sender_wakes_up_and_its_answer_is_kept(sending: House) -> None:
+    key, body = event("message.received")
+    frozen = sending.worker(fault="sender.after_call=stop@1")
+    assert sending.post(body) == 200
+    until(lambda: '"sender.after_call"' in sending.log(frozen))
+    sending.worker()
+    until(lambda: sending.action_state(key) == "sent")
+    frozen.send_signal(signal.SIGCONT)
+    until(
+        lambda: sending.value("SELECT count(*) FROM nottwice.action_attempts WHERE outcome = 'accepted'") == 2
+    )
+    assert sending.action_state(key) == "sent"
+    assert len(sending.mails() or []) == 1
+    assert sending.value("SELECT count(DISTINCT message_id) FROM nottwice.action_attempts") == 1
+
+
+def test_a_late_answer_without_a_key_settles_what_waits_in_review(sending: House) -> None:
+    key, body = event("invoice.paid")
+    frozen = sending.worker(fault="sender.after_call=stop@1")
+    assert sending.post(body) == 200
+    until(lambda: '"sender.after_call"' in sending.log(frozen))
+    sending.worker()
+    until(lambda: sending.action_state(key) == "needs_review")
+    frozen.send_signal(signal.SIGCONT)
+    until(lambda: sending.action_state(key) == "sent")
+    assert len(sending.mails() or []) == 1
+
+
+def test_snd_01_accepted_but_the_answer_is_lost(sending: House) -> None:
+    sending.faults({"provider": "agentmail", "accept_then_silence": True, "silence_s": 5, "count": 1})
+    key, body = event("message.received")
+    sending.worker()
+    assert sending.post(body) == 200
+    until(lambda: sending.action_state(key) == "sent")
+    mails, requests = sending.mails() or [], sending.requests() or []
+    assert len(mails) == 1
+    assert len(requests) == 2
+    assert len({(r["idempotency_key"], r["body_digest"]) for r in requests}) == 1
+    assert sending.value("SELECT message_id FROM nottwice.actions") == mails[0]["message_id"]
+
+
+def test_an_answer_lost_without_a_key_waits_for_a_person(sending: House) -> None:
+    sending.faults({"provider": "inboxili", "accept_then_silence": True, "silence_s": 5, "count": 1})
+    key, body = event("invoice.paid")
+    sending.worker()
+    assert sending.post(body) == 200
+    until(lambda: sending.action_state(key) == "needs_review")
+    assert len(sending.requests() or []) == 1
+    assert len(sending.mails() or []) == 1

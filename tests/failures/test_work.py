@@ -1,0 +1,125 @@
+"""The failure table's rows on work: real workers, killed, stopped and continued at named points."""
+
+from __future__ import annotations
+
+import itertools
+import signal
+import subprocess
+
+import pytest
+
+from tests.failures.house import House, event, until
+
+BOUNDARIES = ("worker.after_claim", "worker.in_handler", "worker.before_commit", "worker.after_commit")
+
+
+def at_rest(chain: House) -> bool:
+    with chain.database.transaction() as tx:
+        return not tx.all(
+            "SELECT FROM nottwice.events WHERE state IN ('pending', 'processing')"
+            " UNION ALL SELECT FROM nottwice.actions WHERE state IN ('approved', 'sending')"
+        )
+
+
+@pytest.mark.parametrize("point", BOUNDARIES)
+def test_wrk_01_killed_at_every_step_of_the_work(chain: House, point: str) -> None:
+    chain.receiver()
+    key, body = event("order.placed")
+    assert chain.post(body) == 200
+    first = chain.worker(fault=f"{point}=kill@1")
+    assert until(lambda: first.poll()) == -signal.SIGKILL
+    chain.worker()
+    until(lambda: chain.state(key) == "completed")
+    assert chain.effects(key) == 1
+
+
+def test_wrk_03_a_frozen_worker_wakes_up_after_its_lease(chain: House) -> None:
+    chain.receiver()
+    key, body = event("order.placed")
+    frozen = chain.worker(fault="worker.in_handler=stop@1")
+    assert chain.post(body) == 200
+    until(lambda: "fault" in chain.log(frozen))
+    other = chain.worker()
+    until(lambda: chain.state(key) == "completed")
+    frozen.send_signal(signal.SIGCONT)
+    until(lambda: "lease lost" in chain.log(frozen))
+    assert chain.effects(key) == 1
+    assert chain.value("SELECT run_by FROM public.effects") == other.pid
+    assert chain.state(key) == "completed"
+
+
+def test_wrk_14_the_local_change_of_a_late_completion_is_rolled_back(chain: House) -> None:
+    chain.receiver()
+    key, body = event("order.placed")
+    frozen = chain.worker(fault="worker.before_commit=stop@1")
+    assert chain.post(body) == 200
+    until(lambda: "fault" in chain.log(frozen))
+    # Its transaction holds the row; the server ends it, as idle_in_transaction_session_timeout would.
+    chain.rows(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE state = 'idle in transaction'"
+        " AND datname = current_database() AND pid <> pg_backend_pid()"
+    )
+    other = chain.worker()
+    until(lambda: chain.state(key) == "completed")
+    frozen.send_signal(signal.SIGCONT)
+    until(lambda: "lease lost" in chain.log(frozen))
+    assert chain.effects(key) == 1
+    assert chain.value("SELECT run_by FROM public.effects") == other.pid
+
+
+def test_the_work_keeps_failing(chain: House) -> None:
+    chain.receiver()
+    key, body = event("order.broken")
+    good, good_body = event("order.placed")
+    chain.worker()
+    assert chain.post(body) == 200
+    assert chain.post(good_body) == 200
+    until(lambda: chain.state(good) == "completed")
+    until(lambda: chain.state(key) == "failed")
+    tries = chain.rows("SELECT claimed_at, ended_at, ending FROM nottwice.event_attempts ORDER BY id")
+    assert [row.ending for row in tries] == ["retry"] * 4 + ["set_aside"]
+    waits = [(b.claimed_at - a.ended_at).total_seconds() for a, b in itertools.pairwise(tries)]
+    assert all(wait >= 0.1 * 2**n for n, wait in enumerate(waits)), waits
+    assert chain.effects(key) == 0
+
+
+def test_a_worker_keeps_crashing_on_one_event(chain: House) -> None:
+    chain.configure(lease_s=0.8)
+    chain.receiver()
+    chain.worker(idle=True)  # somebody must be left to sweep
+    key, body = event("order.deadly")
+    beside = [event("order.placed") for _ in range(5)]
+    assert chain.post(body) == 200
+    for _, other in beside:
+        assert chain.post(other) == 200
+    running: list[subprocess.Popen[bytes]] = []
+
+    def state() -> bool:
+        if not running or running[-1].poll() is not None:
+            running.append(chain.worker())
+        return chain.state(key) == "failed"
+
+    until(state, within_s=14)
+    until(lambda: all(chain.state(k) == "completed" for k, _ in beside))
+    assert all(chain.effects(k) == 1 for k, _ in beside)
+    assert chain.value("SELECT max(attempts) FROM nottwice.events WHERE type = 'order.placed'") <= 2
+    assert chain.value("SELECT attempts FROM nottwice.events WHERE type = 'order.deadly'") == 5
+
+
+def test_four_workers_share_sixty_events(chain: House) -> None:
+    chain.receiver()
+    events = [event("order.placed") for _ in range(60)]
+    for _ in range(4):
+        chain.worker()
+    for _, body in events:
+        assert chain.post(body) == 200
+    until(lambda: chain.value("SELECT count(*) FROM nottwice.events WHERE state = 'completed'") == 60)
+    assert all(chain.effects(key) == 1 for key, _ in events)
+    assert at_rest(chain)
+
+
+def test_wrk_07_sigterm_ends_an_idle_worker_with_code_0(chain: House) -> None:
+    process = chain.worker()
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(5) == 0
+    assert chain.value("SELECT count(*) FROM nottwice.workers WHERE stopped_at IS NULL") == 0
