@@ -62,7 +62,7 @@ def alive(tx: Transaction, silent_s: float) -> list[Alive]:
              AND seen_at > now() - make_interval(secs => :silent_s) ORDER BY seen_at DESC, id""",
         silent_s=silent_s,
     )
-    return [Alive(*row) for row in rows]
+    return [Alive(r.id, r.name, r.host, r.pid, r.started_at, r.silent_s) for r in rows]
 
 
 def forget_silent(tx: Transaction, *, silent_s: float = 3600.0) -> int:
