@@ -214,6 +214,13 @@ def test_the_console_does_not_start_on_an_older_schema(home: Home, database_url:
     assert done.returncode == 2 and "Run `nottwice migrate`" in done.stderr
 
 
+def test_the_console_runs_alone(home: Home, database_url: str) -> None:
+    process = home.start("console", DATABASE_URL=database_url)
+    until(lambda: home.get(home.console, "/_stcore/health") == 200, home.said.read_text)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(WITHIN_S) == 0
+
+
 # ── up and demo ───────────────────────────────────────────────────────────────────────────────────────
 
 
