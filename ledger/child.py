@@ -30,6 +30,7 @@ class Child:
         self.restart_at: float | None = None
         self.expected = False
         self._started_at = 0.0
+        self._log_from = 0
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
@@ -37,6 +38,7 @@ class Child:
         self._started_at = time.monotonic()
         self.log.parent.mkdir(parents=True, exist_ok=True)
         with self.log.open("ab") as log:  # appending, so that it may be cut short while it is written
+            self._log_from = log.tell()
             self._process = subprocess.Popen(
                 self.service.command,
                 env=dict(self.service.environment),
@@ -80,9 +82,10 @@ class Child:
         return wait_s
 
     def last_words(self) -> str:
-        """The last line it wrote."""
+        """The last line it wrote since its start."""
         with suppress(OSError), self.log.open("rb") as log:
-            log.seek(max(0, os.fstat(log.fileno()).st_size - LAST_WORDS_BYTES))
+            size = os.fstat(log.fileno()).st_size
+            log.seek(max(0, self._log_from if self._log_from <= size else 0, size - LAST_WORDS_BYTES))
             lines = log.read().decode(errors="replace").split("\n")
             return next((line.strip() for line in reversed(lines) if line.strip()), "")
         return ""

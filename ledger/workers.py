@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from uuid import UUID
 
 from ledger.database import Transaction
@@ -13,16 +15,31 @@ from ledger.records import Worker
 INTERVALS_MISSED = 3  # a sweep that is later than this follows an outage
 
 
-def register(tx: Transaction, worker: Worker) -> None:
-    """Note a start of a process. The id is random per start: a name that comes again is another worker."""
+@dataclass(frozen=True, slots=True)
+class Alive:
+    """A process that gave a sign of life lately, and how many seconds ago."""
+
+    id: UUID
+    name: str
+    host: str
+    pid: int
+    started_at: datetime
+    silent_s: float
+
+
+def register(tx: Transaction, worker: Worker, *, host: str | None = None, pid: int | None = None) -> None:
+    """Note a start of a process, or a sign of life. The id is random per start: a name that comes again is another worker.
+
+    `host` and `pid` are this process's own where they are not given.
+    """
     tx.execute(
         """INSERT INTO nottwice.workers (id, name, host, pid, handles)
            VALUES (:id, :name, :host, :pid, CAST(:handles AS text[]))
            ON CONFLICT (id) DO UPDATE SET seen_at = now(), stopped_at = NULL""",
         id=worker.id,
         name=worker.name,
-        host=socket.gethostname(),
-        pid=os.getpid(),
+        host=socket.gethostname() if host is None else host,
+        pid=os.getpid() if pid is None else pid,
         handles=[f"{source} {type_}" for source, type_ in worker.handles],
     )
 
@@ -35,6 +52,17 @@ def beat(tx: Transaction, worker_id: UUID) -> None:
 def stop(tx: Transaction, worker_id: UUID) -> None:
     """An orderly end: nobody has to wonder where it went."""
     tx.execute("UPDATE nottwice.workers SET stopped_at = now() WHERE id = :id", id=worker_id)
+
+
+def alive(tx: Transaction, silent_s: float) -> list[Alive]:
+    """Workers that have not stopped and gave a sign within `silent_s` seconds; the longest silent last."""
+    rows = tx.all(
+        """SELECT id, name, host, pid, started_at, CAST(extract(epoch FROM now() - seen_at) AS double precision) AS silent_s
+           FROM nottwice.workers WHERE kind = 'worker' AND stopped_at IS NULL
+             AND seen_at > now() - make_interval(secs => :silent_s) ORDER BY seen_at DESC, id""",
+        silent_s=silent_s,
+    )
+    return [Alive(r.id, r.name, r.host, r.pid, r.started_at, r.silent_s) for r in rows]
 
 
 def forget_silent(tx: Transaction, *, silent_s: float = 3600.0) -> int:
@@ -66,6 +94,18 @@ def wait_for_work(
             pause=pause_s,
         ).due
     )
+
+
+def rescued_is_due(tx: Transaction, handles: Sequence[tuple[str, str]]) -> bool:
+    """Whether a rescued event of a handled kind waits for a process that does nothing else."""
+    row = tx.first(
+        """SELECT FROM unnest(CAST(:sources AS text[]), CAST(:types AS text[])) AS h(source, type)
+           JOIN nottwice.events e ON e.source = h.source AND e.type = h.type
+           WHERE e.state = 'pending' AND e.alone AND e.due_at <= now() LIMIT 1""",
+        sources=[source for source, _ in handles],
+        types=[type_ for _, type_ in handles],
+    )
+    return row is not None
 
 
 SWEEP = """

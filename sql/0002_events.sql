@@ -41,12 +41,16 @@ CREATE TABLE nottwice.events (
     CONSTRAINT an_end_has_a_time CHECK ((state IN ('completed', 'failed')) = (ended_at IS NOT NULL)),
     CONSTRAINT completed_has_an_ending CHECK ((state = 'completed') = (ending IS NOT NULL)),
     CONSTRAINT attempts_stay_within_their_limit CHECK (attempts BETWEEN 0 AND attempts_max),
+    -- Else the claim that counts one more would fail, and with it the claim of its neighbours.
+    CONSTRAINT pending_has_an_attempt_left CHECK (state <> 'pending' OR attempts < attempts_max),
     CONSTRAINT one_event_per_key UNIQUE (namespace, key_digest)
 );
 CREATE UNIQUE INDEX one_event_per_occurrence ON nottwice.events (namespace, occurrence_digest)
     WHERE occurrence_digest IS NOT NULL;
 -- The claim's index: a flood of one namespace, or a type nobody handles, stands in nobody's way.
 CREATE INDEX events_pending ON nottwice.events (namespace, source, type, due_at, id) WHERE state = 'pending';
+-- What was rescued waits for a process that does nothing else; few rows, and a backlog of others is not walked for them.
+CREATE INDEX events_alone ON nottwice.events (namespace, source, type, due_at, id) WHERE state = 'pending' AND alone;
 CREATE INDEX events_leases ON nottwice.events (lease_until) WHERE state = 'processing';
 CREATE INDEX events_failed ON nottwice.events (id) WHERE state = 'failed';
 

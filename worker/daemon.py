@@ -1,138 +1,221 @@
-"""The worker as one loop: claim, collect, commit, wait. Everything else runs beside it on threads.
+"""The worker as one loop: do the duties that are due, claim what there is room for, wait. Handlers, commits, calls
+and the heartbeat run beside it on threads, so nothing they do holds it up.
 
 Idle, it sends one statement a second. Without a database it waits with growing pauses and goes on by itself.
 """
 
 from __future__ import annotations
 
+import os
 import random
 import signal
 import threading
 import time
+from collections.abc import Callable
 from types import FrameType
 from uuid import uuid4
 
 from ledger import schema, workers
 from ledger.database import Database
-from ledger.errors import Unavailable
+from ledger.errors import Misconfigured, Unavailable
 from ledger.records import Worker
-from ledger.settings import Settings
-from worker.executor import Executor
+from ledger.settings import Settings, load
+from worker import providers
+from worker.alone import MakingWay
+from worker.executor import BESIDE, Executor
 from worker.handlers import Handlers
-from worker.heartbeat import Heartbeat
+from worker.heartbeat import Heartbeat, clock
 from worker.maintenance import Maintenance
 from worker.observer import note
 from worker.providers import Provider
 from worker.sender import Sender
 
-REPLACE_ME = 3  # exit code: a handler ran too long, this process should be started anew
-AWAY_S_MAX = 10.0
+REPLACE_ME = (
+    75  # exit code: a handler ran too long, this process should be started anew (sysexits: try again)
+)
+AWAY_S, AWAY_S_MAX = 0.2, 5.0
+AGAIN_S = 0.01  # told of work that somebody else took: doubled each time
+LOOK_S = 0.05  # how soon a signal is seen while we wait for our own threads
 
 
 class Daemon:
-    """`run()` returns the exit code. `stop()` may be called from a signal handler, twice for haste."""
+    """`run()` returns the exit code. `stop()` may be called from a signal handler, a second time for haste."""
 
     def __init__(
-        self, settings: Settings, handlers: Handlers, providers: dict[str, Provider], name: str
+        self,
+        settings: Settings,
+        handlers: Handlers,
+        providers: dict[str, Provider],
+        name: str,
+        *,
+        end_process: Callable[[int], object] = os._exit,
     ) -> None:
         self._settings, self._handlers, self._providers = settings, handlers, providers
+        self._end_process = end_process
         self.worker = Worker(uuid4(), name, handlers.kinds)
-        self._stopping = threading.Event()
-        self._haste = threading.Event()
-        self._due = True
+        # Plain fields, because a signal handler must not take a lock that the loop may hold.
+        self._stops = 0
+        self._reload = False
+        self._stirred = True
+        self._fruitless = 0
+        self._away_s = AWAY_S
 
     def stop(self, _signal: int = 0, _frame: FrameType | None = None) -> None:
-        (self._haste if self._stopping.is_set() else self._stopping).set()
+        self._stops += 1
+
+    def reload(self, _signal: int = 0, _frame: FrameType | None = None) -> None:
+        self._reload = True
+
+    # ── Beginning ─────────────────────────────────────────────────────────────────────────────────────
 
     def run(self) -> int:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self.stop)
-        database = self._open()
-        if database is None:
+        signal.signal(signal.SIGHUP, self.reload)
+        while not self._stops and not self._tried(self._open):
+            pass
+        if self._stops:
             return 0
-        self._build(database)
         note("started", worker=self.worker.name, handles=[" ".join(kind) for kind in self.worker.handles])
-        while not self._stopping.is_set() and not self._heartbeat.overdue.is_set():
-            self._once_or_wait()
+        while not self._stops and not self._executor.overdue:
+            self._tried(self.run_once)
         return self._wind_down()
 
-    def _open(self) -> Database | None:
-        """The database, as soon as it is there and has our schema; None when we are stopped before."""
-        away_s = 0.2
-        while not self._stopping.is_set():
-            try:
-                settings = self._settings
-                database = settings.open_database("worker", pool_size=settings.worker.send_slots + 4)
-                schema.check(database)
-                database.run(lambda tx: workers.register(tx, self.worker))
-            except Unavailable as error:
-                note("database away", error=str(error))
-                self._stopping.wait(away_s * random.uniform(0.5, 1.0))
-                away_s = min(away_s * 2, AWAY_S_MAX)
-            else:
-                return database
-        return None
-
-    def _build(self, database: Database) -> None:
-        w = self._settings.worker
-        self._database = database
-        self._own = self._settings.open_database("worker", pool_size=2)
-        self._heartbeat = Heartbeat(self._own, self.worker, lease_s=w.lease_s, run_s_max=w.run_s_max)
-        self._maintenance = Maintenance(self._own, self._settings)
-        self._executor = Executor(database, self._settings, self._handlers, self.worker, self._heartbeat)
-        self._sender = Sender(database, self._settings, self._providers, self.worker, self._heartbeat)
-        self._away_s = 0.2
-        self._heartbeat.start()
-        self._maintenance.start()
-
-    def _once_or_wait(self) -> None:
+    def _tried(self, turn: Callable[[], object]) -> bool:
+        """Whether a turn went well; if not, a pause that grows. Only a wrong configuration ends the process."""
         try:
-            self.run_once()
-            self._away_s = 0.2
-        except Unavailable as error:
-            note("database away", error=str(error))
-            self._stopping.wait(self._away_s * random.uniform(0.5, 1.0))
+            turn()
+        except Misconfigured:
+            raise
+        except Exception as error:  # noqa: BLE001 - the next turn may go well
+            away = isinstance(error, Unavailable)
+            note(
+                "database away" if away else "turn failed", error=str(error) if away else type(error).__name__
+            )
+            self._rest(self._away_s * random.uniform(0.5, 1.0))
             self._away_s = min(self._away_s * 2, AWAY_S_MAX)
+            return False
+        self._away_s = AWAY_S
+        return True
+
+    def _rest(self, seconds: float) -> None:
+        ends_at = time.monotonic() + seconds
+        while not self._stops and (left := ends_at - time.monotonic()) > 0:
+            time.sleep(min(LOOK_S, left))
+
+    def _open(self) -> None:
+        """Connect, check the schema, register. Raises Unavailable, WrongSchema."""
+        settings = self._settings
+        # The loop, the group, what is settled beside it, and each call.
+        self._database = settings.open_database("worker", pool_size=settings.worker.send_slots + BESIDE + 2)
+        schema.check(self._database)
+        self._database.run(lambda tx: workers.register(tx, self.worker))
+        self._build(self._database, settings.open_database("worker", pool_size=1))
+
+    def _build(self, database: Database, own: Database) -> None:
+        settings, worker = self._settings, self.worker
+        self._heartbeat = Heartbeat(own, worker, lease_s=settings.worker.lease_s)
+        self._maintenance = Maintenance(database, settings.worker)
+        self._executor = Executor(database, settings, self._handlers, worker, self._heartbeat)
+        self._sender = Sender(
+            database, settings, self._providers, worker, self._heartbeat, self._executor.tell
+        )
+        self._way = MakingWay(settings.worker, self._executor.rescued_is_due)
+        self._executor.start()
+        self._heartbeat.start()
+
+    # ── Going on ──────────────────────────────────────────────────────────────────────────────────────
 
     def run_once(self) -> None:
-        """One turn: claim when something is due, commit what is ready, and wait only when there is nothing to do."""
-        executor, sender = self._executor, self._sender
-        idle = executor.running == 0 and sender.calls == 0
-        begun = 0
-        if self._due and not executor.is_alone:
-            begun = executor.claim(idle=idle)
-            begun += 0 if executor.is_alone else sender.pump()
-        busy = executor.running > 0
-        group = executor.collect(self._settings.worker.poll_s if busy and not begun else 0.0)
-        if group:
-            executor.commit(group)
-        if begun or group or busy:
-            self._due = True
+        """One turn. Raises Unavailable when the database is away; what is in hand waits for it."""
+        if self._reload:
+            self._read_again()
+        self._maintenance.run_due(stirred=self._stirred)
+        self._executor.drop_overdue()
+        begun = self._begin() if self._stirred else 0
+        if begun:
+            self._fruitless = 0
+        elif self._has_room():
+            self._wait_for_work()
         else:
-            self._due = self._wait()
+            self._executor.wait(self._settings.worker.poll_s)
 
-    def _wait(self) -> bool:
-        w = self._settings.worker
-        return self._database.run(
-            lambda tx: workers.wait_for_work(
-                tx, self.worker.handles, self._sender.accounts, patience_s=w.patience_s, pause_s=w.poll_s
-            )
+    def _begin(self) -> int:
+        """Claim and start what there is room for; returns how many events and calls."""
+        executor, sender = self._executor, self._sender
+        idle = executor.in_hand == 0 and sender.calls == 0
+        if executor.is_alone or (not idle and self._way.holds_back()):
+            return 0
+        begun = executor.claim(idle=idle) if executor.kinds_with_room else 0
+        return begun if executor.is_alone else begun + sender.pump()
+
+    def _has_room(self) -> bool:
+        """Whether anything could be begun now; if not, there is no point in asking for work."""
+        if self._executor.is_alone or self._way.is_held:
+            return False
+        return bool(self._executor.kinds_with_room or self._sender.accounts_with_room)
+
+    def _wait_for_work(self) -> None:
+        """One statement that returns as soon as something is due. Told of work that is then not there, rest first."""
+        w, kinds, accounts = (
+            self._settings.worker,
+            self._executor.kinds_with_room,
+            self._sender.accounts_with_room,
         )
+        if self._fruitless:
+            self._executor.wait(min(w.patience_s, AGAIN_S * 2 ** min(self._fruitless, 10)))
+        self._stirred = self._database.run(
+            lambda tx: workers.wait_for_work(tx, kinds, accounts, patience_s=w.patience_s, pause_s=w.poll_s)
+        )
+        self._fruitless = self._fruitless + 1 if self._stirred else 0
+
+    def _read_again(self) -> None:
+        """SIGHUP: the configuration and the secrets again; a bad file keeps the old ones and says so."""
+        self._reload = False
+        try:
+            settings = load(self._settings.config)
+            made = providers.build_all(settings)
+        except Misconfigured as error:
+            note("configuration kept", error=str(error))
+            return
+        self._executor.use(settings)
+        self._sender.use(settings, made)
+        note("configuration read", config=str(settings.config))
+
+    # ── Ending ────────────────────────────────────────────────────────────────────────────────────────
 
     def _wind_down(self) -> int:
-        """Finish or hand back, within the grace period; calls under way record their answers."""
-        replace = self._heartbeat.overdue.is_set()
-        ends_at = time.monotonic() + self._settings.worker.grace_s
-        note("stopping", running=self._executor.running, calls=self._sender.calls)
-        while self._executor.running and time.monotonic() < ends_at and not self._haste.is_set():
-            self._executor.commit(self._executor.collect(0.05))
+        """Finish or hand back, within the grace period; calls under way record their answers.
+
+        To be replaced, the other handlers may take the time they have; asked to stop, only the grace period.
+        """
+        code = 0 if self._stops else REPLACE_ME
+        note("stopping", events=self._executor.in_hand, calls=self._sender.calls, replace=code == REPLACE_ME)
+        self._sender.stop()
+        if code == REPLACE_ME:
+            self._finish(self._settings.worker.run_s_max, lambda: self._stops > 0)
+        grace_s = self._settings.worker.grace_s
+        guard = threading.Timer(grace_s, self._end_process, [code])
+        guard.daemon = True
+        guard.start()
+        self._finish(grace_s * 0.9, lambda: self._stops > 1)
         self._executor.hand_back()
-        self._sender.stop(0.0 if self._haste.is_set() else max(0.0, ends_at - time.monotonic()))
-        self._maintenance.stop()
         self._heartbeat.stop()
+        self._say_goodbye()
+        guard.cancel()
+        return code
+
+    def _finish(self, within_s: float, is_hasty: Callable[[], bool]) -> None:
+        ends_at = clock() + within_s
+        while clock() < ends_at and not is_hasty():
+            self._executor.drop_overdue()
+            if self._executor.in_hand <= len(self._executor.overdue) and not self._sender.calls:
+                return
+            self._executor.wait(LOOK_S)
+
+    def _say_goodbye(self) -> None:
         try:
             self._database.run(lambda tx: workers.stop(tx, self.worker.id))
-        except Unavailable as error:
-            note("database away", error=str(error))
+        except Exception as error:  # noqa: BLE001 - nobody needs it
+            note("database away", error=type(error).__name__)
         note("stopped", worker=self.worker.name)
-        return REPLACE_ME if replace else 0

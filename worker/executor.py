@@ -1,202 +1,225 @@
-"""Events: slow parts side by side, apply parts in optimistic groups, each commit fenced by the claim tokens.
+"""Events in hand: claims no more than there is room for, runs slow parts side by side, commits what is ready.
 
-A group is one transaction without savepoints: all completions first, then each apply part. On any error nobody is
-blamed: the group is rolled back, and each member is applied in a transaction of its own, under the same lease and
-with the kept result of its slow part. Only a handler's own exception there is a failed attempt.
+A slow part takes one of the slots while it runs, on a thread of its own. An event that has an apply part alone takes
+a seat in the next group. One thread commits the groups; what a group could not do is settled beside it, so that
+an apply part that waits for a lock holds up nobody else.
 """
 
 from __future__ import annotations
 
-import queue
-import random
 import threading
-import time
+from collections import Counter, deque
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
-from uuid import UUID, uuid4
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
+from uuid import UUID
 
-from ledger import counters, faults, work
+from ledger import faults, work, workers
 from ledger.database import Database, Transaction, outside_transactions
-from ledger.errors import LeaseLost, LedgerError, Unavailable
+from ledger.errors import LeaseLost, Unavailable
 from ledger.records import ClaimedEvent, Worker
 from ledger.settings import Settings
-from worker.handlers import Handlers, Propose, RetryLater, SetAside
-from worker.heartbeat import Heartbeat
+from worker.commits import Commits, Ending, InHand, Stage
+from worker.handlers import Handlers, Kind
+from worker.heartbeat import Heartbeat, clock
 from worker.observer import note
 
-GROUP_LOCK_WAIT = "50ms"  # a group that fights over the user's rows gives up early; alone each may wait
-
-
-@dataclass(frozen=True, slots=True)
-class Ready:
-    """An event whose slow part has ended: with what it prepared, or with its error."""
-
-    claimed: ClaimedEvent
-    prepared: Any = None
-    error: BaseException | None = None
+BESIDE = 4  # how many single members are settled at once
+AGAIN_S = 0.2
 
 
 class Executor:
-    """Claims no more than its free slots. All commits happen on the caller's thread."""
+    """Claims on the caller's thread; everything it claimed ends by itself, and `wait` tells when something did."""
 
     def __init__(
         self, database: Database, settings: Settings, handlers: Handlers, worker: Worker, heartbeat: Heartbeat
     ) -> None:
         self._database, self._settings, self._handlers = database, settings, handlers
         self._worker, self._heartbeat = worker, heartbeat
-        self._ready: queue.SimpleQueue[Ready] = queue.SimpleQueue()
-        self._running: dict[UUID, ClaimedEvent] = {}
+        self._slow = replace(worker, handles=handlers.slow_kinds)
+        self._quick = replace(worker, handles=handlers.quick_kinds)
+        self._commits = Commits(database, settings, self._ended)
+        self._beside = ThreadPoolExecutor(BESIDE, thread_name_prefix="beside")
+        self._in_hand: dict[UUID, InHand] = {}
+        self._ready: deque[InHand] = deque()
+        self._changed = threading.Condition()
+        self._group_max = settings.worker.group_max
         self._alone = False
-        self._writer = uuid4()
+        self.overdue: set[UUID] = set()
+
+    def start(self) -> None:
+        threading.Thread(target=self._commit_groups, name="commits", daemon=True).start()
+
+    def use(self, settings: Settings) -> None:
+        """Go on with other rules; what is in hand is not touched."""
+        self._settings = self._commits.settings = settings
 
     @property
-    def running(self) -> int:
-        return len(self._running)
+    def in_hand(self) -> int:
+        return len(self._in_hand)
 
     @property
     def is_alone(self) -> bool:
         """Whether a rescued event runs: then nothing else may run in this process."""
         return self._alone
 
+    @property
+    def kinds_with_room(self) -> tuple[Kind, ...]:
+        return tuple(kind for worker, room in self._rooms() if room > 0 for kind in worker.handles)
+
+    def wait(self, timeout_s: float) -> None:
+        """Until something in hand has moved on."""
+        with self._changed:
+            self._changed.wait(timeout_s)
+
+    def tell(self) -> None:
+        """Wake who waits: something beside the events has moved on."""
+        with self._changed:
+            self._changed.notify_all()
+
+    def _rooms(self) -> list[tuple[Worker, int]]:
+        with self._changed:
+            running = sum(one.stage is Stage.SLOW for one in self._in_hand.values())
+            waiting = len(self._ready)
+        worker = self._settings.worker
+        return [(self._slow, worker.slots - running), (self._quick, worker.group_max - waiting)]
+
+    # ── Claiming ──────────────────────────────────────────────────────────────────────────────────────
+
     def claim(self, *, idle: bool) -> int:
-        """Take what the free slots can hold and start its slow parts; returns how many."""
-        free = self._settings.worker.slots - self.running
-        if free <= 0 or self._alone or not self._worker.handles:
-            return 0
-        sent_at, lease_s = time.monotonic(), self._settings.worker.lease_s
-        claimed = self._database.run(
-            lambda tx: work.claim(tx, self._worker, limit=free, lease_s=lease_s, idle=idle)
-        )
+        """Take what there is room for and begin it; returns how many. `idle`: a rescued event first, and alone."""
+        asked_at = clock()
+        claimed = self._database.run(lambda tx: self._claim(tx, idle=idle))
         for one in claimed:
-            self._heartbeat.hold(one.lease, sent_at)
-            self._running[one.lease.token] = one
-            note("claimed", event_id=one.event.id, attempt=one.attempt, alone=one.alone)
+            self._heartbeat.hold(one.lease, asked_at)
         if claimed:
-            self._alone = claimed[0].alone
+            ids = [one.event.id for one in claimed]
+            note(
+                "claimed",
+                event_ids=ids,
+                again=sum(one.attempt > 1 for one in claimed),
+                alone=claimed[0].alone,
+            )
             faults.point("worker.after_claim")
-        for one in claimed:
-            self._begin(one)
+            self._begin(claimed)
         return len(claimed)
 
-    def _begin(self, claimed: ClaimedEvent) -> None:
-        if self._handlers.find(claimed.event).slow is None:
-            self._ready.put(Ready(claimed))
-        else:
-            name = f"event-{claimed.event.id}"
-            threading.Thread(target=self._prepare, args=(claimed,), name=name, daemon=True).start()
+    def rescued_is_due(self) -> bool:
+        return self._database.run(lambda tx: workers.rescued_is_due(tx, self._worker.handles))
 
-    def _prepare(self, claimed: ClaimedEvent) -> None:
+    def _claim(self, tx: Transaction, *, idle: bool) -> list[ClaimedEvent]:
+        lease_s = self._settings.worker.lease_s
+        if idle:  # one, rescued or not; the others follow in the next turn if it was not
+            return work.claim(tx, self._worker, limit=1, lease_s=lease_s, idle=True)
+        claimed: list[ClaimedEvent] = []
+        for worker, room in self._rooms():
+            if room > 0 and worker.handles:
+                claimed += work.claim(tx, worker, limit=room, lease_s=lease_s)
+        return claimed
+
+    def _begin(self, claimed: Sequence[ClaimedEvent]) -> None:
+        fresh = [self._taken(one) for one in claimed]
+        with self._changed:
+            self._alone = fresh[0].claimed.alone
+            self._in_hand.update({one.claimed.lease.token: one for one in fresh})
+            self._ready.extend(one for one in fresh if one.stage is Stage.READY)
+            self._changed.notify_all()
+        for one in fresh:
+            if one.stage is Stage.SLOW:
+                name = f"event-{one.claimed.event.id}"
+                threading.Thread(target=self._prepare, args=(one,), name=name, daemon=True).start()
+
+    def _taken(self, claimed: ClaimedEvent) -> InHand:
+        handler = self._handlers.find(claimed.event)
+        return InHand(claimed, handler, Stage.SLOW if handler.slow else Stage.READY, clock())
+
+    def _prepare(self, one: InHand) -> None:
         try:
             faults.point("worker.in_handler")
-            handler = self._handlers.find(claimed.event)
-            self._ready.put(Ready(claimed, outside_transactions(handler.prepare, claimed.event)))
+            one.prepared = outside_transactions(one.handler.prepare, one.claimed.event)
         except BaseException as error:  # noqa: BLE001 - whatever a handler raises is its own failure
-            self._ready.put(Ready(claimed, error=error))
+            one.error = error
+        with self._changed:
+            one.stage = Stage.READY
+            self._ready.append(one)
+            self._changed.notify_all()
 
-    def collect(self, wait_s: float) -> list[Ready]:
-        """What has become ready, at most one group; waits for the first."""
-        group: list[Ready] = []
-        try:
-            group.append(self._ready.get(timeout=wait_s) if wait_s > 0 else self._ready.get_nowait())
-            while len(group) < self._settings.worker.group_max:
-                group.append(self._ready.get_nowait())
-        except queue.Empty:
-            pass
+    # ── Ending ────────────────────────────────────────────────────────────────────────────────────────
+
+    def _commit_groups(self) -> None:
+        while True:
+            group = self._next_group()
+            good = [one for one in group if one.error is None]
+            try:
+                done = not good or self._commits.together(good)
+            except Unavailable as error:
+                note("database away", error=str(error))
+                self._put_back(group)
+                continue
+            for one in group:
+                if one.error is not None or not done:
+                    self._beside.submit(self._commits.settle, one)
+            # A group that was undone makes the next ones smaller, until they succeed again.
+            self._group_max = (
+                min(2 * self._group_max, self._settings.worker.group_max) if done else max(1, len(group) // 2)
+            )
+
+    def _next_group(self) -> list[InHand]:
+        with self._changed:
+            self._changed.wait_for(lambda: self._ready)
+            group = [self._ready.popleft() for _ in range(min(len(self._ready), self._group_max))]
+            self._changed.notify_all()
         return group
 
-    def commit(self, group: Sequence[Ready]) -> None:
-        """End each member's claim one way or another; raises Unavailable when the database is away (call again)."""
-        good = [ready for ready in group if ready.error is None]
-        if len(good) > 1 and self._commit_together(good):
-            good = []
-        for ready in [*good, *(ready for ready in group if ready.error is not None)]:
-            try:
-                self._commit_one(ready)
-            except Unavailable as error:
-                self._ready.put(ready)  # under its lease it may still complete
-                note("database away", error=str(error))
-                time.sleep(min(1.0, self._settings.worker.lease_s / 20))
+    def _put_back(self, group: Sequence[InHand]) -> None:
+        """Under its lease it may still complete, when the database is there again."""
+        with self._changed:
+            for one in group:
+                one.stage = Stage.READY
+            self._ready.extendleft(reversed(group))
+        threading.Event().wait(AGAIN_S)
 
-    def _commit_together(self, group: list[Ready]) -> bool:
-        try:
-            with self._database.transaction() as tx:
-                tx.execute(f"SET LOCAL lock_timeout = '{GROUP_LOCK_WAIT}'")
-                held = work.complete(tx, [ready.claimed.lease for ready in group], writer=self._writer)
-                for ready in group:
-                    if ready.claimed.lease in held:
-                        self._apply(tx, ready)
-                tx.execute("SET CONSTRAINTS ALL IMMEDIATE")
-                faults.point("worker.before_commit")
-        except Exception as error:  # noqa: BLE001 - nobody is blamed for what happened in a group
-            note("group rolled back", size=len(group), error=f"{type(error).__name__}")
-            return False
-        faults.point("worker.after_commit")
-        for ready in group:
-            self._end(ready, "completed" if ready.claimed.lease in held else "lease lost")
-        return True
+    def _ended(self, ended: Sequence[InHand], ending: Ending) -> None:
+        for one in ended:
+            self._heartbeat.release(one.claimed.lease)
+        ids = [one.claimed.event.id for one in ended]
+        kinds = Counter(type(one.error).__name__ for one in ended if one.error)
+        note(ending.value, event_ids=ids, **({"errors": dict(kinds)} if kinds else {}))
+        with self._changed:
+            for one in ended:
+                self._in_hand.pop(one.claimed.lease.token, None)
+                self.overdue.discard(one.claimed.lease.token)
+                self._alone = self._alone and not one.claimed.alone
+            self._changed.notify_all()
 
-    def _commit_one(self, ready: Ready) -> None:
-        if ready.error is not None:
-            self._record_failure(ready, ready.error)
-            return
-        try:
-            self._database.run(lambda tx: self._complete_one(tx, ready))
-        except LeaseLost:
-            self._end(ready, "lease lost")
-        except Unavailable:
-            raise
-        except Exception as error:  # noqa: BLE001 - the handler's own failure
-            self._record_failure(ready, error)
-        else:
-            faults.point("worker.after_commit")
-            self._end(ready, "completed")
-
-    def _complete_one(self, tx: Transaction, ready: Ready) -> None:
-        if not work.complete(tx, [ready.claimed.lease], writer=self._writer):
-            raise LeaseLost("The claim is in other hands.")
-        self._apply(tx, ready)
-        tx.execute("SET CONSTRAINTS ALL IMMEDIATE")
-        faults.point("worker.before_commit")
-
-    def _apply(self, tx: Transaction, ready: Ready) -> None:
-        event = ready.claimed.event
-        self._handlers.find(event).commit(tx, event, ready.prepared, Propose(tx, event, self._settings))
-
-    def _record_failure(self, ready: Ready, error: BaseException) -> None:
-        try:
-            ending = self._database.run(lambda tx: self._fail(tx, ready.claimed, error))
-        except LeaseLost:
-            ending = "lease lost"
-        self._end(ready, ending, error=f"{type(error).__name__}: {error}"[:500])
-
-    def _fail(self, tx: Transaction, claimed: ClaimedEvent, error: BaseException) -> str:
-        words, lease = f"{type(error).__name__}: {error}", claimed.lease
-        if isinstance(error, RetryLater):
-            work.retry_later(tx, lease, delay_s=error.delay_s, error=words, counted=False)
-            return "retry later"
-        if isinstance(error, SetAside):
-            work.set_aside(tx, lease, error=words)
-            ending = "set_aside"
-        else:
-            base_s = self._settings.worker.retry_base_s
-            state = work.fail(tx, claimed, error=words, base_s=base_s, chance=random.random())
-            ending = "set_aside" if state == "failed" else "retried"
-        counters.bump(tx, self._writer, claimed.event.namespace, ending)
-        return ending
-
-    def _end(self, ready: Ready, ending: str, **facts: Any) -> None:
-        lease = ready.claimed.lease
-        self._heartbeat.release(lease)
-        self._running.pop(lease.token, None)
-        self._alone = self._alone and not ready.claimed.alone
-        note(ending, event_id=lease.event_id, attempt=ready.claimed.attempt, **facts)
+    def drop_overdue(self) -> None:
+        """A handler past its time loses its lease: it is renewed no more, and `overdue` says so."""
+        with self._changed:
+            running = [one for one in self._in_hand.values() if one.stage is not Stage.READY]
+        for one in running:
+            token = one.claimed.lease.token
+            if clock() - one.since > self._settings.worker.run_s_max and token not in self.overdue:
+                self.overdue.add(token)
+                self._heartbeat.release(one.claimed.lease)
+                note("ran too long", event_id=one.claimed.event.id, run_s_max=self._settings.worker.run_s_max)
 
     def hand_back(self) -> None:
-        """Give everything back that has not ended: this process is going. The attempts are not burnt."""
-        for claimed in list(self._running.values()):
+        """Give back what has not ended: this process is going. The attempts are not burnt, except of the overdue."""
+        for token, one in list(self._in_hand.items()):
+            if token in self.overdue:
+                continue
             try:
-                self._database.run(lambda tx, lease=claimed.lease: work.hand_back(tx, lease))  # type: ignore[misc]
-                self._end(Ready(claimed), "handed back")
-            except LedgerError as error:  # its lease will run out
-                note("not handed back", event_id=claimed.event.id, error=str(error))
+                self._database.run(partial(self._hand_back, one=one))
+                note("handed back", event_id=one.claimed.event.id)
+            except LeaseLost:
+                pass  # it ended by itself meanwhile
+            except Exception as error:  # noqa: BLE001 - its lease will run out
+                note("not handed back", event_id=one.claimed.event.id, error=type(error).__name__)
+                if isinstance(error, Unavailable):
+                    return
+
+    @staticmethod
+    def _hand_back(tx: Transaction, one: InHand) -> None:
+        tx.execute("SET LOCAL lock_timeout = '200ms'")  # its own commit may be under way; then that decides
+        work.hand_back(tx, one.claimed.lease)

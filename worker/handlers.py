@@ -3,7 +3,7 @@
     handlers = Handlers()
 
     @handlers.on("agentmail", "message.received")
-    def answer(event):                        # slow part: outside any transaction; may call a model
+    def answer(event):                        # slow part: outside any transaction; may call a model; may be async
         return Email(to=(…,), subject=…, text=…)
 
     @answer.apply
@@ -21,10 +21,11 @@ import asyncio
 import importlib
 import inspect
 import sys
+import traceback
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from ledger import actions
 from ledger.database import Transaction
@@ -33,6 +34,8 @@ from ledger.records import Email, Event, Proposal, Proposed
 from ledger.settings import Settings
 
 Part = Callable[..., Any]
+Kind = tuple[str, str]  # source name and event type
+PARAMETERS = {1: "(event)", 3: "(tx, event, propose)", 4: "(tx, event, prepared, propose)"}
 
 
 class RetryLater(Exception):
@@ -49,7 +52,7 @@ class SetAside(Exception):
 
 @dataclass(slots=True)
 class Handler:
-    """One registration: the slow part may be missing, the apply part may not."""
+    """One registration: the slow part may be missing, the apply part may not. Callable as the slow part it wraps."""
 
     source: str
     type: str
@@ -59,10 +62,15 @@ class Handler:
     def apply(self, part: Part) -> Part:
         """Register the apply part that belongs to this slow part."""
         if self.applied is not None:
-            raise Misconfigured(f"The handler of {self.source} {self.type} has an apply part already.")
-        _takes(part, 4 if self.slow else 3, self)
+            self.refuse("has an apply part already")
+        self.check(part, 4 if self.slow else 3)
+        if inspect.iscoroutinefunction(part):
+            self.refuse("has an async apply part; inside the transaction only plain functions run")
         self.applied = part
         return part
+
+    def __call__(self, event: Event) -> Any:
+        return self.prepare(event)
 
     def prepare(self, event: Event) -> Any:
         """Run the slow part; an async one in an event loop of its own."""
@@ -73,23 +81,38 @@ class Handler:
 
     def commit(self, tx: Transaction, event: Event, prepared: Any, propose: Part) -> None:
         if self.applied is None:
-            return
+            self.refuse("has no apply part")
         arguments = (tx, event, prepared, propose) if self.slow else (tx, event, propose)
         self.applied(*arguments)
+
+    def check(self, part: Part, count: int) -> None:
+        """Refuse what cannot be called with this many arguments, or would only make a generator."""
+        name = getattr(part, "__name__", repr(part))
+        if not callable(part):
+            self.refuse(f"must be a function; {part!r} is none")
+        if inspect.isgeneratorfunction(part) or inspect.isasyncgenfunction(part):
+            self.refuse(f"must not yield; {name} does")
+        try:
+            inspect.signature(part).bind(*range(count))
+        except (TypeError, ValueError):
+            self.refuse(f"must take {PARAMETERS[count]}; {name} does not")
+
+    def refuse(self, what: str) -> NoReturn:
+        raise Misconfigured(f"The handler of {self.source} {self.type} {what}.")
 
 
 class Handlers:
     """The registry a module offers under the name `handlers`."""
 
     def __init__(self) -> None:
-        self._by_kind: dict[tuple[str, str], Handler] = {}
+        self._by_kind: dict[Kind, Handler] = {}
 
     def on(self, source: str, type_: str) -> Callable[[Part], Handler]:
         """Register a slow part for one source (its name in the configuration) and event type."""
 
         def register(part: Part) -> Handler:
             handler = self._add(Handler(source, type_, slow=part))
-            _takes(part, 1, handler)
+            handler.check(part, 1)
             return handler
 
         return register
@@ -102,13 +125,31 @@ class Handlers:
         return self._by_kind[event.source, event.type]
 
     @property
-    def kinds(self) -> tuple[tuple[str, str], ...]:
+    def kinds(self) -> tuple[Kind, ...]:
         return tuple(sorted(self._by_kind))
+
+    @property
+    def slow_kinds(self) -> tuple[Kind, ...]:
+        """Those with a slow part: each takes a slot while it runs."""
+        return tuple(kind for kind in self.kinds if self._by_kind[kind].slow)
+
+    @property
+    def quick_kinds(self) -> tuple[Kind, ...]:
+        """Those with an apply part alone: they take a seat in a group."""
+        return tuple(kind for kind in self.kinds if not self._by_kind[kind].slow)
+
+    def check(self, sources: Mapping[str, object]) -> None:
+        """Refuse a registration for a source that is not configured, or without an apply part."""
+        for (source, _), handler in self._by_kind.items():
+            if source not in sources:
+                handler.refuse(f"waits for a source that is not configured: there is no [sources.{source}]")
+            if handler.applied is None:
+                handler.refuse("has a slow part but no apply part; add one with @NAME.apply")
 
     def _add(self, handler: Handler) -> Handler:
         kind = (handler.source, handler.type)
         if kind in self._by_kind:
-            raise Misconfigured(f"Two handlers are registered for {handler.source} {handler.type}; keep one.")
+            handler.refuse("is registered twice; keep one")
         self._by_kind[kind] = handler
         return handler
 
@@ -120,6 +161,7 @@ class Propose:
     tx: Transaction
     event: Event
     settings: Settings
+    made: list[tuple[str, Proposed]] = field(default_factory=list)
 
     def __call__(
         self,
@@ -133,9 +175,10 @@ class Propose:
         to = recipients or (content.to + content.cc + content.bcc if isinstance(content, Email) else ())
         stored = content.content() if isinstance(content, Email) else content
         rules = self.settings.rules(kind)
-        return actions.propose(
-            self.tx, Proposal(self.event.namespace, key, rules, stored, to, about, self.event.id)
-        )
+        proposal = Proposal(self.event.namespace, key, rules, stored, tuple(to), about, self.event.id)
+        proposed = actions.propose(self.tx, proposal)
+        self.made.append((kind, proposed))
+        return proposed
 
 
 def load(settings: Settings) -> Handlers:
@@ -143,31 +186,42 @@ def load(settings: Settings) -> Handlers:
     name = settings.worker.handlers
     if not name:
         return Handlers()
-    beside = str(settings.config.parent) if settings.config else str(Path.cwd())
+    beside = str(settings.config.parent if settings.config else Path.cwd())
     if beside not in sys.path:
         sys.path.insert(0, beside)
-    try:
-        found = getattr(importlib.import_module(name), "handlers", None)
-    except Misconfigured:
-        raise
-    except Exception as error:
-        raise Misconfigured(
-            f"[worker] handlers: the module {name} cannot be imported: {type(error).__name__}: {error}."
-        ) from error
+    found = getattr(_import(name), "handlers", None)
     if not isinstance(found, Handlers):
         raise Misconfigured(f"[worker] handlers: the module {name} has no `handlers = Handlers()`.")
-    for source, _ in found.kinds:
-        if source not in settings.sources:
-            raise Misconfigured(f"The module {name} handles {source!r}, but there is no [sources.{source}].")
+    found.check(settings.sources)
     return found
 
 
-def _takes(part: Part, count: int, handler: Handler) -> None:
-    names = {1: "(event)", 3: "(tx, event, propose)", 4: "(tx, event, prepared, propose)"}[count]
+def _import(name: str) -> object:
     try:
-        inspect.signature(part).bind(*range(count))
-    except (TypeError, ValueError):
+        return importlib.import_module(name)
+    except Misconfigured:
+        raise
+    except (Exception, SystemExit) as error:  # whatever the user's module does while it is imported
         raise Misconfigured(
-            f"The handler of {handler.source} {handler.type} must take {names}: "
-            f"{getattr(part, '__name__', part)!s} does not."
-        ) from None
+            f"[worker] handlers: the module {name} cannot be imported: {in_words(error)}."
+        ) from error
+
+
+def in_words(error: BaseException) -> str:
+    """An error of somebody else's code in one line: its type, its words, and where it was raised.
+
+    Of a database's error only the first line of the server: the rest quotes statements, keys and values.
+    """
+    original = getattr(error, "orig", None) or error
+    words = " ".join(
+        str(getattr(getattr(original, "diag", None), "message_primary", None) or original).split()
+    )
+    frames = traceback.extract_tb(error.__traceback__)
+    where = next(
+        (f" ({Path(f.filename).name}, line {f.lineno})" for f in reversed(frames) if _is_users(f)), ""
+    )
+    return f"{type(original).__name__}{': ' if words else ''}{words}{where}"
+
+
+def _is_users(frame: traceback.FrameSummary) -> bool:
+    return "site-packages" not in frame.filename and not frame.filename.startswith("<frozen")

@@ -1,7 +1,8 @@
-"""Renews leases from a thread and a connection of its own, so that no handler can keep it from beating.
+"""Renews what this process holds: a thread and a connection of its own, so that nothing a handler does delays it.
 
-A lease is judged by a monotonic clock that was read before the claim (or the renewal) was sent: by that clock it
-ends at the same time as in the database, or earlier. Whoever may not be sure of a lease starts nothing under it.
+Each lease is judged by a clock of this machine that was read before the claim (or renewal) was sent. The database
+counted from a later moment, so we never believe in a lease longer than the database does, whatever the wall clocks
+say; and the clock goes on while the machine sleeps. What is not sure any more starts no external call.
 """
 
 from __future__ import annotations
@@ -12,97 +13,102 @@ from dataclasses import dataclass
 
 from ledger import actions, work, workers
 from ledger.database import Database, Transaction
-from ledger.errors import LedgerError
+from ledger.errors import Unavailable
 from ledger.records import ActionLease, EventLease, Worker
 from worker.observer import note
 
 Lease = EventLease | ActionLease
 BEATS_PER_LEASE = 3
+MARGIN = 0.1  # of a lease: within it we are not sure any more
+
+
+def clock() -> float:
+    """Seconds that never jump. Linux: counts on in suspend, so that a closed lid does not stretch a lease."""
+    boottime: int | None = getattr(time, "CLOCK_BOOTTIME", None)
+    return time.monotonic() if boottime is None else time.clock_gettime(boottime)
 
 
 @dataclass(slots=True)
 class Held:
-    ends_at: float  # by the monotonic clock
-    since: float
+    ends_at: float
+    renew_until: float
 
 
 class Heartbeat:
-    """`hold` what was claimed, `release` what has ended; the thread renews what is held."""
+    """`hold` what was claimed, `release` what has ended; the thread renews what is held, every third of a lease."""
 
-    def __init__(self, database: Database, worker: Worker, *, lease_s: float, run_s_max: float) -> None:
-        self._database, self._worker = database, worker
-        self._lease_s, self._run_s_max = lease_s, run_s_max
+    def __init__(self, database: Database, worker: Worker, *, lease_s: float) -> None:
+        self._database, self._worker, self._lease_s = database, worker, lease_s
         self._held: dict[Lease, Held] = {}
         self._lock = threading.Lock()
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
-        self.overdue = threading.Event()  # a handler ran too long: the process should be replaced
 
     def start(self) -> None:
         self._thread.start()
 
     def stop(self) -> None:
         self._stopped.set()
-        self._thread.join(timeout=self._lease_s)
 
-    def hold(self, lease: Lease, sent_at: float) -> None:
-        """`sent_at`: the monotonic clock before the claim was sent."""
+    def hold(self, lease: Lease, asked_at: float, *, renew_for_s: float = float("inf")) -> None:
+        """`asked_at`: the clock before the claim was sent. It is renewed for `renew_for_s` at most."""
         with self._lock:
-            self._held[lease] = Held(sent_at + self._lease_s, sent_at)
+            self._held[lease] = Held(asked_at + self._lease_s, asked_at + renew_for_s)
 
     def release(self, lease: Lease) -> None:
         with self._lock:
             self._held.pop(lease, None)
 
     def is_sure(self, lease: Lease) -> bool:
-        """Whether the lease is certainly ours for at least another tenth of its length."""
+        """Whether the lease is certainly ours, for at least another tenth of its length."""
         with self._lock:
             held = self._held.get(lease)
-        return held is not None and time.monotonic() < held.ends_at - self._lease_s / 10
+        return held is not None and clock() < held.ends_at - MARGIN * self._lease_s
 
     def _run(self) -> None:
-        while not self._stopped.wait(self._lease_s / BEATS_PER_LEASE):
+        pause_s = every_s = self._lease_s / BEATS_PER_LEASE
+        while not self._stopped.wait(pause_s):
+            asked_at = clock()
             try:
                 self.beat()
-            except LedgerError as error:  # the database is away: leases run out by themselves
-                note("heartbeat missed", error=str(error))
+                pause_s = max(0.0, every_s - (clock() - asked_at))
             except Exception as error:  # noqa: BLE001 - a heart that stops for one error kills the work of all
-                note("heartbeat failed", error=f"{type(error).__name__}: {error}")
+                what = str(error) if isinstance(error, Unavailable) else type(error).__name__
+                note("heartbeat missed", error=what)
+                pause_s = every_s / 4
 
     def beat(self) -> None:
-        """Renew everything held, in one transaction; forget what is not ours any more."""
-        self._drop_overdue()
+        """Renew everything held, in one transaction, and forget what ran out.
+
+        What is not renewed is not lost yet: its row may be locked by our own commit. Only time decides.
+        """
+        asked_at = clock()
         with self._lock:
-            leases = list(self._held)
-        sent_at = time.monotonic()
+            leases = [lease for lease, held in self._held.items() if asked_at < held.renew_until]
         renewed = self._database.run(lambda tx: self._renew(tx, leases))
         with self._lock:
-            for lease in leases:
-                if lease in renewed and lease in self._held:
-                    self._held[lease].ends_at = sent_at + self._lease_s
-                elif lease not in renewed and self._held.pop(lease, None) is not None:
-                    note("lease lost", lease=lease)
+            for lease in renewed & self._held.keys():
+                self._held[lease].ends_at = asked_at + self._lease_s
+            lost = [lease for lease, held in self._held.items() if held.ends_at <= clock()]
+            for lease in lost:
+                del self._held[lease]
+        for lease in lost:
+            note("lease ran out", **id_of(lease))
 
     def _renew(self, tx: Transaction, leases: list[Lease]) -> set[Lease]:
-        workers.beat(tx, self._worker.id)
+        workers.register(
+            tx, self._worker
+        )  # not only a sign of life: after an hour of silence the row is gone
         events = [lease for lease in leases if isinstance(lease, EventLease)]
         sends = [lease for lease in leases if isinstance(lease, ActionLease)]
-        held: set[Lease] = set()
+        renewed: set[Lease] = set()
         if events:
-            held |= work.renew(tx, events, lease_s=self._lease_s)
+            renewed |= work.renew(tx, events, lease_s=self._lease_s)
         if sends:
-            held |= actions.renew(tx, sends, lease_s=self._lease_s)
-        return held
+            renewed |= actions.renew(tx, sends, lease_s=self._lease_s)
+        return renewed
 
-    def _drop_overdue(self) -> None:
-        with self._lock:
-            late = [
-                lease
-                for lease, held in self._held.items()
-                if isinstance(lease, EventLease) and time.monotonic() - held.since > self._run_s_max
-            ]
-            for lease in late:
-                del self._held[lease]
-        if late:
-            self.overdue.set()
-            note("handler ran too long", leases=late, run_s_max=self._run_s_max)
+
+def id_of(lease: Lease) -> dict[str, int]:
+    """A lease as a log may name it: without its token."""
+    return {"event_id": lease.event_id} if isinstance(lease, EventLease) else {"action_id": lease.action_id}

@@ -1,82 +1,73 @@
-"""The duties nobody waits for: the sweep, the seals, the folding of counters. In a thread and on a connection of
-its own, outside the queue; one that fails is said and does not stop the others.
+"""The duties nobody waits for: the sweep, the seals, the folding of counters. In the daemon's own loop, on a
+connection of its own, outside the queue; one that fails is said and does not stop the others.
 """
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from uuid import uuid4
 
 from ledger import actions, audit, counters, work, workers
 from ledger.database import Database, Transaction
-from ledger.settings import Settings
+from ledger.settings import WorkerSettings
+from worker.heartbeat import clock
 from worker.observer import note
 
 ROWS_MAX = 100  # a sweep's batch; while it is full the next one follows at once
+BATCHES_MAX = 20  # then other duties have their turn
 HOUR_S = 3600.0
+SEAL_S = 0.25
 
 
 @dataclass(slots=True)
 class Duty:
     name: str
     every_s: float
-    run: Callable[[], None]
+    run: Callable[[], object]
+    when_stirred: bool = False  # nothing to do as long as the ledger tells of nothing new
     due_at: float = 0.0
 
 
 class Maintenance:
-    def __init__(self, database: Database, settings: Settings) -> None:
-        self._database, self._settings = database, settings
-        sweep_s = settings.worker.sweep_s
-        self._duties = [
-            Duty("sweep", sweep_s, self.sweep),
-            Duty("seal", min(1.0, sweep_s), self._seal),
-            Duty("fold", HOUR_S, lambda: self._in_tx(counters.fold)),
-            Duty("forget", HOUR_S, lambda: self._in_tx(workers.forget_silent)),
+    def __init__(self, database: Database, settings: WorkerSettings) -> None:
+        self._database, self._settings, self._writer = database, settings, uuid4()
+        self.duties = [
+            Duty("sweep", settings.sweep_s, self.sweep),
+            Duty("seal", SEAL_S, self._in_transaction(audit.seal), when_stirred=True),
+            Duty("fold", HOUR_S, self._in_transaction(counters.fold)),
+            Duty("forget", HOUR_S, self._in_transaction(workers.forget_silent)),
         ]
-        self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="maintenance", daemon=True)
 
-    def start(self) -> None:
-        self._thread.start()
-
-    def stop(self) -> None:
-        self._stopped.set()
-        self._thread.join(timeout=5)
-
-    def _run(self) -> None:
-        while not self._stopped.wait(max(0.0, min(d.due_at for d in self._duties) - time.monotonic())):
-            for duty in self._duties:
-                if duty.due_at <= time.monotonic():
-                    duty.due_at = time.monotonic() + duty.every_s
-                    self._do(duty)
+    def run_due(self, *, stirred: bool = True) -> None:
+        """Do what is due; the seals only when something has `stirred`. Never raises."""
+        for duty in self.duties:
+            if duty.due_at <= clock() and (stirred or not duty.when_stirred):
+                duty.due_at = clock() + duty.every_s
+                self._do(duty)
 
     @staticmethod
     def _do(duty: Duty) -> None:
         try:
             duty.run()
         except Exception as error:  # noqa: BLE001 - the other duties go on
-            note("duty failed", duty=duty.name, error=f"{type(error).__name__}: {error}"[:300])
+            note("duty failed", duty=duty.name, error=type(error).__name__)
 
-    def _in_tx(self, body: Callable[[Transaction], object]) -> None:
-        self._database.run(body)
+    def _in_transaction(self, body: Callable[[Transaction], object]) -> Callable[[], object]:
+        return lambda: self._database.run(body)
 
     def sweep(self) -> None:
         """Take back expired leases, once living workers had their chance to renew."""
-        settings = self._settings.worker
+        w = self._settings
         may = self._database.run(
-            lambda tx: workers.sweep_may_rescue(tx, sweep_s=settings.sweep_s, lease_s=settings.lease_s)
+            lambda tx: workers.sweep_may_rescue(tx, sweep_s=w.sweep_s, lease_s=w.lease_s)
         )
-        while may:
-            events = self._database.run(lambda tx: work.rescue(tx, limit=ROWS_MAX))
+        for _ in range(BATCHES_MAX if may else 0):
+            events = self._database.run(lambda tx: work.rescue(tx, limit=ROWS_MAX, writer=self._writer))
             sends = self._database.run(lambda tx: actions.rescue(tx, limit=ROWS_MAX))
             for rescued in events:
                 note("rescued", event_id=rescued.id, state=rescued.state.value)
             for rescued in sends:
                 note("rescued", action_id=rescued.id, state=rescued.state.value)
-            may = ROWS_MAX in (len(events), len(sends))
-
-    def _seal(self) -> None:
-        self._database.run(audit.seal)
+            if ROWS_MAX not in (len(events), len(sends)):
+                return

@@ -6,27 +6,29 @@ record, and the record is tried until it is written: an answer that is lost is a
 
 from __future__ import annotations
 
+import queue
 import random
 import threading
 import time
-from collections.abc import Mapping
-from uuid import uuid4
+from collections.abc import Callable, Mapping
+from uuid import UUID, uuid4
 
 from ledger import actions, answers, faults
-from ledger.database import Database, Transaction, outside_transactions
-from ledger.errors import LeaseLost, LedgerError, MayNotStart, Unavailable
-from ledger.records import AttemptRef, ClaimedAction, Outcome, Unknown, Worker
+from ledger.database import Database, outside_transactions, sqlstate
+from ledger.errors import LeaseLost, LedgerError, MayNotStart
+from ledger.records import AttemptRef, ClaimedAction, NotSent, Outcome, Unknown, Worker
 from ledger.settings import Settings
-from ledger.states import ActionState
-from worker.heartbeat import Heartbeat
+from worker.heartbeat import Heartbeat, clock
 from worker.observer import note
 from worker.providers import Provider
 
 RECORD_AGAIN_S = 0.5
+NEVER_STORED = ("22", "23", "42")  # the values themselves, or our statement: trying again would not help
+NO_CALL = NotSent("The lease ran out before the call was made.", "lease")
 
 
 class Sender:
-    """Up to `send_slots` calls at once, each on a thread of its own."""
+    """Up to `send_slots` calls at once, each on a thread of its own. `changed` is told when one ends."""
 
     def __init__(
         self,
@@ -35,81 +37,81 @@ class Sender:
         providers: Mapping[str, Provider],
         worker: Worker,
         heartbeat: Heartbeat,
+        changed: Callable[[], None] = lambda: None,
     ) -> None:
-        self._database, self._settings, self._providers = database, settings, providers
-        self._worker, self._heartbeat, self._writer = worker, heartbeat, uuid4()
-        self.accounts = [settings.providers[name].account or name for name in providers]
-        self._calls = 0
-        self._idle = threading.Condition()
-        self._stopping = threading.Event()
+        self._database, self._worker, self._heartbeat = database, worker, heartbeat
+        self._changed = changed
+        self._free: queue.SimpleQueue[UUID] = queue.SimpleQueue()  # a slot's name is its writer of counters
+        for _ in range(settings.worker.send_slots):
+            self._free.put(uuid4())
+        self._slots = settings.worker.send_slots
+        self._stopping = False
+        self.use(settings, providers)
+
+    def use(self, settings: Settings, providers: Mapping[str, Provider]) -> None:
+        """Go on with other rules, addresses or keys; calls under way keep theirs."""
+        self._settings, self._providers = settings, providers
+        self._accounts = tuple(settings.providers[name].account or name for name in providers)
 
     @property
     def calls(self) -> int:
-        return self._calls
+        return self._slots - self._free.qsize()
+
+    @property
+    def accounts_with_room(self) -> tuple[str, ...]:
+        """The accounts whose actions can be taken now: of configured providers, while a slot is free."""
+        return () if self._stopping or self._free.empty() else self._accounts
+
+    def stop(self) -> None:
+        """Begin nothing new: what is claimed but not started is handed back."""
+        self._stopping = True
 
     def pump(self) -> int:
         """Claim and start what the free slots can hold; returns how many calls began."""
         begun = 0
-        while self._calls < self._settings.worker.send_slots and not self._stopping.is_set():
-            claimed = self._claim()
-            if claimed is None:
-                break
-            with self._idle:
-                self._calls += 1
+        while (accounts := self.accounts_with_room) and (claimed := self._claim(accounts)):
+            name = f"send-{claimed.lease.action_id}"
             threading.Thread(
-                target=self._carry, args=(claimed,), name=f"send-{claimed.lease.action_id}", daemon=True
+                target=self._carry, args=(claimed, self._free.get()), name=name, daemon=True
             ).start()
             begun += 1
         return begun
 
-    def stop(self, within_s: float) -> bool:
-        """Begin nothing new; wait for the calls under way. False: some still run, and their leases will tell."""
-        self._stopping.set()
-        with self._idle:
-            return self._idle.wait_for(lambda: self._calls == 0, timeout=within_s)
-
-    def _claim(self) -> ClaimedAction | None:
-        if not self.accounts:
-            return None
-        sent_at, lease_s = time.monotonic(), self._settings.worker.lease_s
-        claimed = self._database.run(
-            lambda tx: actions.claim(tx, self._worker, self.accounts, lease_s=lease_s)
-        )
+    def _claim(self, accounts: tuple[str, ...]) -> ClaimedAction | None:
+        asked_at, lease_s = clock(), self._settings.worker.lease_s
+        claimed = self._database.run(lambda tx: actions.claim(tx, self._worker, accounts, lease_s=lease_s))
         if claimed is not None:
-            self._heartbeat.hold(claimed.lease, sent_at)
-            note("action claimed", action_id=claimed.lease.action_id, kind=claimed.kind)
+            # Up to the call's total deadline and no longer: a call that hangs beyond it is anybody's to judge.
+            provider = self._settings.providers.get(claimed.provider)
+            self._heartbeat.hold(
+                claimed.lease, asked_at, renew_for_s=lease_s + (provider.timeout_s if provider else 0.0)
+            )
+            note(
+                "action claimed", action_id=claimed.lease.action_id, kind=claimed.kind, ref=claimed.reference
+            )
             faults.point("sender.after_claim")
         return claimed
 
-    def _carry(self, claimed: ClaimedAction) -> None:
+    def _carry(self, claimed: ClaimedAction, writer: UUID) -> None:
         try:
-            self._send(claimed)
-        except (
-            LedgerError
-        ) as error:  # the lease, or the database, is gone: the sweep and the verdict take over
+            attempt = self._start(claimed)
+            if attempt is not None:
+                faults.point("sender.after_start")
+                self._record(attempt, self._call(claimed), writer)
+        except LedgerError as error:  # the lease, or the database, is gone: sweep and verdict take over
             note("send given up", action_id=claimed.lease.action_id, error=str(error))
-        except Exception as error:  # noqa: BLE001 - never let one action end the process; its lease runs out
-            note("send failed", action_id=claimed.lease.action_id, error=f"{type(error).__name__}: {error}")
+        except Exception as error:  # noqa: BLE001 - one action never ends the process
+            note("send given up", action_id=claimed.lease.action_id, error=type(error).__name__)
         finally:
             self._heartbeat.release(claimed.lease)
-            with self._idle:
-                self._calls -= 1
-                self._idle.notify_all()
-
-    def _send(self, claimed: ClaimedAction) -> None:
-        attempt = self._start(claimed)
-        if attempt is None:
-            return
-        faults.point("sender.after_start")
-        outcome = outside_transactions(self._call, claimed)
-        faults.point("sender.after_call")
-        self._record(attempt, outcome)
-        faults.point("sender.after_record")
+            self._free.put(writer)
+            self._changed()
 
     def _start(self, claimed: ClaimedAction) -> AttemptRef | None:
+        """Ask the judge, in a transaction of its own that is committed before the socket opens."""
         lease = claimed.lease
-        if self._stopping.is_set() or not self._heartbeat.is_sure(lease):
-            self._hand_back(claimed, "stopping, or not sure of the lease")
+        if self._stopping or claimed.provider not in self._providers:
+            self._hand_back(claimed, "stopping" if self._stopping else "no such provider")
             return None
         try:
             return self._database.run(lambda tx: actions.start(tx, lease))
@@ -119,30 +121,37 @@ class Sender:
 
     def _hand_back(self, claimed: ClaimedAction, why: str) -> None:
         state = self._database.run(lambda tx: actions.hand_back(tx, claimed.lease))
-        note("not started", action_id=claimed.lease.action_id, state=state.value, why=why)
+        note("action handed back", action_id=claimed.lease.action_id, state=state.value, why=why)
 
     def _call(self, claimed: ClaimedAction) -> Outcome:
+        provider, deadline_s = self._providers[claimed.provider], self._settings.providers[claimed.provider]
         faults.point("sender.before_call")
+        if not self._heartbeat.is_sure(claimed.lease):  # we were stopped or cut off since the claim
+            return NO_CALL
         try:
-            return self._providers[claimed.provider].send(
-                claimed, self._settings.providers[claimed.provider].timeout_s
-            )
+            return outside_transactions(provider.send, claimed, deadline_s.timeout_s)
         except Exception as error:  # noqa: BLE001 - what a provider's table does not name is unknown
             return Unknown(f"{type(error).__name__} during the call")
+        finally:
+            faults.point("sender.after_call")
 
-    def _record(self, attempt: AttemptRef, outcome: Outcome) -> None:
+    def _record(self, attempt: AttemptRef, outcome: Outcome, writer: UUID) -> None:
+        """Write the answer to its attempt, however long the database is away: as long as this process lives."""
+        kind = answers.kind_of(outcome).value
         while True:
             try:
-                state = self._database.run(lambda tx: self._write(tx, attempt, outcome))
-            except Unavailable as error:
-                note("answer waits for the database", action_id=attempt.action_id, error=str(error))
-                time.sleep(RECORD_AGAIN_S)
+                state = self._database.run(
+                    lambda tx: answers.record_answer(
+                        tx, attempt, outcome, chance=random.random(), writer=writer
+                    )
+                )
             except LeaseLost:  # written by an earlier try whose commit was not confirmed
-                return
+                return note("answered before", action_id=attempt.action_id, outcome=kind)
+            except Exception as error:
+                if (sqlstate(error) or "")[:2] in NEVER_STORED:
+                    raise
+                note("answer waits", action_id=attempt.action_id, outcome=kind, error=type(error).__name__)
+                time.sleep(RECORD_AGAIN_S * random.uniform(0.5, 1.0))
             else:
-                kind = answers.kind_of(outcome).value
-                note("answered", action_id=attempt.action_id, outcome=kind, state=state.value)
-                return
-
-    def _write(self, tx: Transaction, attempt: AttemptRef, outcome: Outcome) -> ActionState:
-        return answers.record_answer(tx, attempt, outcome, chance=random.random(), writer=self._writer)
+                faults.point("sender.after_record")
+                return note("answered", action_id=attempt.action_id, outcome=kind, state=state.value)

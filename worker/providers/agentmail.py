@@ -112,11 +112,11 @@ def _request(action: ClaimedAction) -> dict[str, Any]:
     """The arguments of the package's call. Recipients are always named: a reply goes to nobody but them."""
     content = request_of(action.content)
     inbox = content.get("inbox") or split(str(content.get("sender") or ""))[1]
-    request = {"inbox_id": quote(str(inbox), safe=""), "to": addresses(content, "to")}
+    request = {"inbox_id": _part(str(inbox)), "to": addresses(content, "to")}
     if not request["to"]:
         raise Unsendable("It has no recipient.")
     if content.get("in_reply_to"):
-        request["message_id"] = quote(str(content["in_reply_to"]), safe="")
+        request["message_id"] = _part(str(content["in_reply_to"]))
     else:
         request["subject"] = subject_of(content)
     request |= {
@@ -124,6 +124,13 @@ def _request(action: ClaimedAction) -> dict[str, Any]:
     }
     request |= {member: str(content[member]) for member in ("text", "html") if content.get(member)}
     return request | {"labels": [action.reference], "idempotency_key": action.provider_key}
+
+
+def _part(given: str) -> str:
+    """An id as one part of the path. Quoting leaves dots alone, and two of them climb out of the inbox."""
+    if given in (".", ".."):
+        raise Unsendable(f"{given!r} is no id.")
+    return quote(given, safe="")
 
 
 def _hold(line: Line, step: str, facts: Mapping[str, Any]) -> None:

@@ -72,6 +72,6 @@ def _decoded(text: str) -> str:
     if "=?" not in text or not text.isascii():
         return text
     try:
-        return str(make_header(decode_header(text)))
+        return str(make_header(decode_header(text))) or text
     except (HeaderParseError, LookupError, ValueError):
         return text

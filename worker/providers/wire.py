@@ -35,9 +35,10 @@ class Line:
         self._lock = threading.Lock()
 
     def hold(self, connected: socket.socket) -> None:
-        """Call with the connected socket before anything is sent. Raises ConnectionAbortedError after the cut."""
+        """Call with the connected socket before anything is sent. After the cut: closes it, raises OSError."""
         with self._lock:
             if self._cut:
+                connected.close()
                 raise ConnectionAbortedError("The call was given up before its connection stood.")
             self._sockets.append(connected)
 

@@ -1,22 +1,26 @@
-"""`python -m worker.sandbox`: the sandbox provider as a process, on loopback alone."""
+"""`python -m worker.sandbox`: the sandbox provider as a process, on loopback alone.
+
+NOTTWICE_SANDBOX_KEY_WINDOW_S is how long it keeps an idempotency key, in seconds (24 h).
+"""
 
 from __future__ import annotations
 
+import os
 import socket
 import sys
 
 import uvicorn
 
-from ledger.errors import LedgerError
+from ledger.errors import LedgerError, Misconfigured
 from ledger.settings import Settings, load
 from worker.sandbox.server import create
-from worker.sandbox.store import Store
+from worker.sandbox.store import KEY_WINDOW_S, Store
 
 
 def main() -> int:
     try:
         settings = load()
-        store = Store(settings.home / "sandbox" / "mails.jsonl")
+        store = Store(settings.home / "sandbox" / "accepted.jsonl", _key_window_s())
         store.load()
         app = create(store, _bearers(settings))
         listener = socket.create_server(("127.0.0.1", settings.sandbox_port), backlog=512)
@@ -36,6 +40,14 @@ def main() -> int:
 
 def _bearers(settings: Settings) -> dict[str, str]:
     return {p.kind: settings.secret(p.key) for p in settings.providers.values()}
+
+
+def _key_window_s() -> float:
+    text = os.environ.get("NOTTWICE_SANDBOX_KEY_WINDOW_S") or str(KEY_WINDOW_S)
+    try:
+        return float(text)
+    except ValueError:
+        raise Misconfigured(f"NOTTWICE_SANDBOX_KEY_WINDOW_S is {text!r}; write seconds.") from None
 
 
 if __name__ == "__main__":

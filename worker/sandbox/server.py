@@ -1,186 +1,225 @@
 """A stand-in for the providers: the two APIs over HTTP as their published packages call them, with fault switches.
 
-    GET    /sandbox/mails      every e-mail accepted: at, provider, path, idempotency_key, recipients, body_digest, message_id
-    GET    /sandbox/requests   every request, noted before it was answered: at, provider, path, idempotency_key, body_digest
-    PUT    /sandbox/faults     what happens to the next answers: one object, or a list of them
+    GET    /sandbox/mails      every e-mail accepted: time, provider, path, idempotency_key, recipients, body_digest,
+                               message_id, subject …; `?provider=`, `?to=` and `?key=` narrow it
+    GET    /sandbox/requests   every send asked for, noted before it was answered: time, provider, path,
+                               idempotency_key, body_digest (the last 10,000)
+    PUT    /sandbox/faults     what happens to the next answers: one fault, a list, or {"faults": [...]}; replaces all
+    POST   /sandbox/faults     the same, added after those that are armed
     GET    /sandbox/faults     the faults that are still armed
     DELETE /sandbox/faults     none any more
-    GET    /                   the provider's own log, for a person
+    DELETE /sandbox/keys       every idempotency key is forgotten, as after its window
+    GET    /                   the provider's own log, for a person; `?to=` and `?provider=` narrow it
+    GET    /healthz            200
 
-A fault: {"provider": "agentmail" | "inboxili" | "" (any), "status": 503, "delay_s": 2.0, "cut": true,
-"accept_then_silence": true, "silence_s": 30, "retry_after": "3", "body": …, "count": 3, "rate": 0.5}.
-`status` answers without accepting; `cut` closes the line without accepting; `accept_then_silence` accepts, waits
-`silence_s` and then closes the line without an answer; `delay_s` alone delays a good answer; `body` replaces a good
-answer's body (after accepting). `count` (1 when left out) is how many answers it strikes, `rate` with which chance.
+A fault is a JSON object; `faults.py` says what it can do. `{"provider": "inboxili", "accept_then_silence": true}`:
+the next e-mail through Inboxili is accepted, and its sender never learns it.
 """
 
 from __future__ import annotations
 
 import asyncio
-import html
-import json
-import re
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import Any
+from urllib.parse import unquote
 
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from worker.sandbox.store import Fault, Store, digest
+from worker.sandbox import apis
+from worker.sandbox.apis import Invalid
+from worker.sandbox.faults import Fault, Faults, parse, shown
+from worker.sandbox.page import log_page
+from worker.sandbox.store import Conflict, Store, digest
 
-KEY_FORM = re.compile(r"[A-Za-z0-9\-._~]{1,256}")
-LOG_ROWS = 200
+INBOX = "/v0/inboxes/{inbox}"
+PLAIN = Fault()  # no fault: accepted and answered
 
 
 class Cut(Response):
-    """Closes the line without a byte of an answer."""
+    """Closes the connection without a byte of an answer."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        scope["sandbox.line"].abort()
+        scope["sandbox.connection"].abort()
 
 
-class Lines:
-    """Hands each request its own connection, so that an answer can be to cut it. Only uvicorn shows it to us."""
+class Door:
+    """Gives each request its own connection, so that an answer can be to cut it (only uvicorn shows it to us), and
+
+    routes by the path as it was sent: a quoted slash in an id is not a slash.
+    """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
-            scope["sandbox.line"] = send.__self__.transport  # type: ignore[attr-defined]
+            scope["sandbox.connection"] = send.__self__.transport  # type: ignore[attr-defined]
+            scope["path"] = scope["raw_path"].decode("ascii")
         await self._app(scope, receive, send)
 
 
-def create(store: Store, keys: Mapping[str, str] | None = None) -> ASGIApp:
+def create(store: Store, keys: Mapping[str, str] | None = None, faults: Faults | None = None) -> ASGIApp:
     """The ASGI application. `keys`: the bearer key by provider; without one any key is taken."""
-    keys = keys or {}
+    desk = Desk(store, keys or {}, faults or Faults())
+    routes = [
+        Route(f"{INBOX}/messages/send", desk.agentmail, methods=["POST"]),
+        Route(f"{INBOX}/messages/{{message}}/reply", desk.agentmail, methods=["POST"]),
+        Route(f"{INBOX}/messages/{{message}}/reply-all", desk.agentmail, methods=["POST"]),
+        Route(f"{INBOX}/messages", desk.messages),
+        Route(f"{INBOX}/messages/{{message}}", desk.message),
+        Route("/v0/threads/{thread}", desk.thread),
+        Route(f"{INBOX}/threads/{{thread}}", desk.thread),
+        Route("/api/v1/transactional/send", desk.inboxili, methods=["POST"]),
+        Route("/sandbox/mails", desk.mails),
+        Route("/sandbox/requests", desk.requests),
+        Route("/sandbox/faults", desk.switches, methods=["GET", "PUT", "POST", "DELETE"]),
+        Route("/sandbox/keys", desk.forget_keys, methods=["DELETE"]),
+        Route("/sandbox/log", lambda _: RedirectResponse("/")),
+        Route("/healthz", lambda _: Response("ok")),
+        Route("/", desk.log),
+    ]
+    return Door(Starlette(routes=routes, exception_handlers={Invalid: _invalid}))
 
-    async def agentmail(request: Request) -> Response:
-        key = request.headers.get("idempotency-key")
-        if key is not None and not KEY_FORM.fullmatch(key):
-            return _problem(400, "validation_error", "the idempotency key is not well formed")
-        return await _answer(store, "agentmail", request, key, keys.get("agentmail"))
 
-    async def inboxili(request: Request) -> Response:
-        return await _answer(store, "inboxili", request, None, keys.get("inboxili"))
+class Desk:
+    """What the routes do."""
 
-    async def list_messages(request: Request) -> Response:
-        rows = [
-            m for m in store.mails if m.provider == "agentmail" and request.path_params["inbox"] in m.path
-        ]
-        messages = [{"message_id": m.message_id, "thread_id": m.thread_id, "labels": ["sent"]} for m in rows]
-        return JSONResponse({"count": len(messages), "messages": messages})
+    def __init__(self, store: Store, bearers: Mapping[str, str], faults: Faults) -> None:
+        self._store, self._bearers, self._faults = store, bearers, faults
 
-    async def faults(request: Request) -> Response:
-        if request.method == "PUT":
-            given = await request.json()
+    async def agentmail(self, request: Request) -> Response:
+        key, ids = request.headers.get("idempotency-key"), request.path_params
+        return await self._send(
+            "agentmail",
+            request,
+            key,
+            lambda body: apis.agentmail_message(body, ids["inbox"], ids.get("message"), key),
+        )
+
+    async def inboxili(self, request: Request) -> Response:
+        return await self._send("inboxili", request, None, apis.inboxili_message)
+
+    async def _send(
+        self, provider: str, request: Request, key: str | None, read: Callable[[bytes], dict[str, Any]]
+    ) -> Response:
+        body, path = await request.body(), request.url.path
+        self._store.saw(provider, path, key, body)
+        self._check_bearer(provider, request)
+        fault = self._faults.take(provider, path, body) or PLAIN
+        answer = self._accept(provider, path, key, body, read(body)) if fault.accepts else {}
+        try:
+            await asyncio.sleep(fault.delay_s)
+        finally:  # also when the sandbox is stopped meanwhile
+            if fault.accepts:
+                self._store.complete(key)
+        return await _end(provider, request, fault, answer)
+
+    def _accept(
+        self, provider: str, path: str, key: str | None, body: bytes, content: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        asked = digest(path.encode() + b"\n" + body)
+        try:
+            known = self._store.begin(key, asked) if key else None
+        except Conflict as conflict:
+            raise Invalid(409, "conflict", str(conflict)) from None
+        return known or self._store.accept(provider, path, key, asked, body, content)
+
+    def _check_bearer(self, provider: str, request: Request) -> None:
+        request.state.provider = provider
+        wanted = self._bearers.get(provider)
+        if wanted is not None and request.headers.get("authorization") != f"Bearer {wanted}":
+            raise Invalid(401, "unauthorized", "The API key is not known.")
+
+    async def messages(self, request: Request) -> Response:
+        self._check_bearer("agentmail", request)
+        inbox, query = unquote(request.path_params["inbox"]), request.query_params
+        labels = ",".join(query.getlist("labels"))
+        found = apis.agentmail_messages(
+            self._store.find(provider="agentmail"), inbox, {**query, "labels": labels}
+        )
+        return JSONResponse(found)
+
+    async def message(self, request: Request) -> Response:
+        self._check_bearer("agentmail", request)
+        wanted = unquote(request.path_params["message"])
+        for mail in self._store.find(provider="agentmail"):
+            if mail.message_id == wanted:
+                return JSONResponse(apis.agentmail_item(mail))
+        raise Invalid(404, "not_found", "There is no such message.")
+
+    async def thread(self, request: Request) -> Response:
+        self._check_bearer("agentmail", request)
+        wanted = unquote(request.path_params["thread"])
+        found = apis.agentmail_thread(self._store.find(provider="agentmail"), wanted)
+        if found is None:
+            raise Invalid(404, "not_found", "There is no such thread.")
+        return JSONResponse(found)
+
+    async def switches(self, request: Request) -> Response:
+        if request.method in ("PUT", "POST"):
             try:
-                store.faults = [Fault(**one) for one in (given if isinstance(given, list) else [given])]
-            except TypeError as error:
+                given = parse(await request.json())
+            except ValueError as error:  # no JSON, or NotAFault
                 return JSONResponse({"error": str(error)}, 400)
+            self._faults.armed = [*(self._faults.armed if request.method == "POST" else ()), *given]
         elif request.method == "DELETE":
-            store.faults = []
-        return JSONResponse([asdict(fault) for fault in store.faults])
+            self._faults.armed = []
+        return JSONResponse(shown(self._faults.armed))
 
-    inbox = "/v0/inboxes/{inbox:path}/messages"
+    async def mails(self, request: Request) -> Response:
+        query = {name: request.query_params.get(name, "") for name in ("provider", "to", "key")}
+        return JSONResponse([asdict(mail) for mail in self._store.find(**query)])
 
-    async def mails(_: Request) -> Response:
-        return JSONResponse([asdict(mail) for mail in store.mails])
+    async def requests(self, request: Request) -> Response:
+        return JSONResponse(list(self._store.requests))
 
-    async def requests(_: Request) -> Response:
-        return JSONResponse(list(store.requests))
+    async def forget_keys(self, request: Request) -> Response:
+        return JSONResponse({"forgotten": self._store.forget_keys()})
 
-    async def log(_: Request) -> Response:
-        return _log(store)
-
-    app = Starlette(
-        routes=[
-            Route(f"{inbox}/send", agentmail, methods=["POST"]),
-            Route(f"{inbox}/{{message:path}}/reply", agentmail, methods=["POST"]),
-            Route(f"{inbox}/{{message:path}}/reply-all", agentmail, methods=["POST"]),
-            Route(inbox, list_messages),
-            Route("/api/v1/transactional/send", inboxili, methods=["POST"]),
-            Route("/sandbox/mails", mails),
-            Route("/sandbox/requests", requests),
-            Route("/sandbox/faults", faults, methods=["GET", "PUT", "DELETE"]),
-            Route("/", log),
-        ]
-    )
-    return Lines(app)
+    async def log(self, request: Request) -> Response:
+        return log_page(self._store, request.query_params)
 
 
-async def _answer(
-    store: Store, provider: str, request: Request, key: str | None, bearer: str | None
-) -> Response:
-    body, path = await request.body(), request.url.path
-    store.saw(provider, path, key, body)
-    if bearer is not None and request.headers.get("authorization") != f"Bearer {bearer}":
-        return _problem(401, "unauthorized", "the key is not known")
-    fault = store.fault(provider)
-    if fault is not None and (fault.status or fault.cut):
-        return await _fail(fault)
-    try:
-        content = json.loads(body)
-    except ValueError:
-        return _problem(400, "validation_error", "the body is not JSON")
-    request_digest = digest(path.encode() + b"\n" + body)
-    known = store.begin(key, request_digest)
-    if isinstance(known, str):
-        return _problem(409, "conflict", known)
-    if fault is not None and fault.delay_s:
-        await asyncio.sleep(fault.delay_s)
-    answer = known or store.accept(provider, path, key, request_digest, body, content)
-    if fault is not None and fault.accept_then_silence:
-        await asyncio.sleep(fault.silence_s)
+async def _end(provider: str, request: Request, fault: Fault, answer: Mapping[str, Any]) -> Response:
+    """How the exchange ends, once everything that happens has happened."""
+    if fault.is_silent:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(_hung_up(request), fault.silence_s)
         return Cut()
-    if fault is not None and fault.body is not None:
-        return _as_is(fault.body)
-    return JSONResponse(answer if provider == "agentmail" else {"status": "sent", **answer})
-
-
-async def _fail(fault: Fault) -> Response:
-    if fault.delay_s:
-        await asyncio.sleep(fault.delay_s)
     if fault.cut:
         return Cut()
-    headers = {"Retry-After": fault.retry_after} if fault.retry_after else {}
+    headers = fault.headers | ({"Retry-After": fault.retry_after} if fault.retry_after else {})
+    status = fault.status or 200
     if fault.body is not None:
-        return _as_is(fault.body, fault.status, headers)
-    return _problem(fault.status, "sandbox_fault", "a fault of the sandbox", headers)
+        return _as_is(fault.body, status, headers)
+    if status >= 300:
+        problem = apis.problem(provider, fault.code or "sandbox_fault", "A fault of the sandbox.")
+        return JSONResponse(problem, status, headers)
+    spelled = (
+        {"status": "sent", "message_id": answer.get("message_id")} if provider == "inboxili" else dict(answer)
+    )
+    return JSONResponse(spelled, status, headers)
 
 
-def _as_is(body: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+async def _hung_up(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+def _as_is(body: Any, status: int, headers: Mapping[str, str]) -> Response:
     if isinstance(body, str):
         return Response(body, status, headers, media_type="text/html")
     return JSONResponse(body, status, headers)
 
 
-def _problem(status: int, code: str, words: str, headers: Mapping[str, str] | None = None) -> Response:
-    """An error both packages can read: AgentMail's members at the top, Inboxili's under `error`."""
-    body = {"name": code, "code": code, "message": words, "error": {"code": code, "message": words}}
-    return JSONResponse(body, status, headers)
-
-
-STYLE = """body{font:15px/1.45 system-ui,sans-serif;margin:2rem auto;max-width:70rem;padding:0 1rem;color-scheme:light dark}
-table{border-collapse:collapse;width:100%}th,td{text-align:left;padding:.35rem .7rem .35rem 0;border-bottom:1px solid #8884}
-th{font-size:.85rem;font-weight:600}"""
-
-
-def _log(store: Store) -> Response:
-    """The provider's own log: what a person opens to find out whether a message went out."""
-    rows = "".join(
-        f"<tr><td>{html.escape(m.at[11:19])}</td><td>{html.escape(m.provider)}</td>"
-        f"<td>{html.escape(', '.join(m.recipients))}</td><td>{html.escape(m.subject)}</td>"
-        f"<td><code>{html.escape(m.message_id)}</code></td></tr>"
-        for m in reversed(store.mails[-LOG_ROWS:])
-    )
-    return HTMLResponse(
-        f"<!doctype html><html lang=en><meta charset=utf-8><title>Sandbox provider: its log</title><style>{STYLE}</style>"
-        f"<h1>The sandbox provider's own log</h1><p>The last {LOG_ROWS} of {len(store.mails)} e-mails it accepted, newest "
-        "first. What is not here did not go out.</p><table><tr><th>UTC<th>Provider<th>To<th>Subject<th>Message number</tr>"
-        f"{rows}</table></html>"
-    )
+async def _invalid(request: Request, error: Exception) -> Response:
+    if not isinstance(error, Invalid):
+        raise error
+    provider = getattr(request.state, "provider", "agentmail")
+    return JSONResponse(apis.problem(provider, error.code, str(error)), error.status)

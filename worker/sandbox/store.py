@@ -1,31 +1,32 @@
-"""What the sandbox remembers: e-mails, idempotency keys, requests, faults. Kept in a file, so that a restart of the
+"""What the sandbox remembers: e-mails, idempotency keys, requests.
 
-sandbox forgets nothing that a real provider would remember.
+Each accepted e-mail is one line of a file before its answer goes out, so that a restart of the sandbox forgets
+nothing that a real provider would remember: neither the e-mail nor the answer that belongs to its key.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import random
 import secrets
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 REQUESTS_MAX = 10_000
+KEY_WINDOW_S = 86_400.0  # AgentMail's documentation (idempotency): 24 h after completion
 
 
 @dataclass(frozen=True, slots=True)
 class Mail:
     """An e-mail that the provider accepted: it goes out, whatever the sender came to know of it."""
 
-    at: str
+    time: str
     provider: str
     path: str
     idempotency_key: str | None
@@ -34,139 +35,145 @@ class Mail:
     message_id: str
     thread_id: str
     subject: str = ""
+    sender: str = ""
+    in_reply_to: str | None = None
+    labels: list[str] = field(default_factory=list)
 
 
 @dataclass(slots=True)
 class Key:
-    """An idempotency key at the provider: for which request, since when, and its answer when there is one."""
+    """An idempotency key at the provider: for which request, its answer when there is one, and since when."""
 
     request_digest: str
-    started_at: float
     answer: dict[str, Any] | None = None
-    done_at: float = 0.0
+    done_at: float | None = None
 
 
-@dataclass(slots=True)
-class Fault:
-    """What happens to the next answers; see `server.py` for the words."""
-
-    provider: str = ""
-    status: int = 0
-    delay_s: float = 0.0
-    cut: bool = False
-    accept_then_silence: bool = False
-    silence_s: float = 30.0
-    retry_after: str = ""
-    body: Any = None
-    count: int = 1
-    rate: float = 1.0
+class Conflict(Exception):
+    """The key is under way, or was used with another request. A provider says the same code for both."""
 
 
 @dataclass(slots=True)
 class Store:
-    """Safe to use from several threads. `key_window_s`: how long a key is kept after its request ended."""
+    """Safe to use from several threads. `key_window_s`: how long a key is kept after its request was completed."""
 
     file: Path | None = None
-    key_window_s: float = 86_400.0
+    key_window_s: float = KEY_WINDOW_S
+    clock: Callable[[], float] = time.time
     mails: list[Mail] = field(default_factory=list)
     requests: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=REQUESTS_MAX))
-    faults: list[Fault] = field(default_factory=list)
     keys: dict[str, Key] = field(default_factory=dict)
     _lock: threading.RLock = field(default_factory=threading.RLock)
 
     def load(self) -> None:
+        """Read the file back. A last line that a crash left half written was never answered, and is dropped."""
         if self.file is None or not self.file.exists():
             return
-        for line in self.file.read_text("utf-8").splitlines():
+        whole, _, torn = self.file.read_bytes().rpartition(b"\n")
+        if torn:
+            self.file.write_bytes(whole + b"\n" if whole else b"")
+        for line in filter(None, whole.splitlines()):
             entry = json.loads(line)
             mail = Mail(**entry["mail"])
             self.mails.append(mail)
             if mail.idempotency_key:
-                answer = {"message_id": mail.message_id, "thread_id": mail.thread_id}
-                self.keys[mail.idempotency_key] = Key(entry["request"], entry["time"], answer, entry["time"])
+                self.keys[mail.idempotency_key] = Key(entry["request"], _answer(mail), entry["done_at"])
 
     def saw(self, provider: str, path: str, key: str | None, body: bytes) -> None:
-        """Noted before anything is answered."""
-        self.requests.append(
-            {
-                "at": _now(),
-                "provider": provider,
-                "path": path,
-                "idempotency_key": key,
-                "body_digest": digest(body),
-            }
-        )
+        """Noted before anything is decided or answered."""
+        noted = {"time": self._now(), "provider": provider, "path": path}
+        self.requests.append(noted | {"idempotency_key": key, "body_digest": digest(body)})
 
-    def fault(self, provider: str) -> Fault | None:
-        """The fault that strikes this answer, used up by one."""
-        with self._lock:
-            for fault in self.faults:
-                if fault.provider in ("", provider) and random.random() < fault.rate:
-                    fault.count -= 1
-                    if fault.count <= 0:
-                        self.faults.remove(fault)
-                    return fault
-        return None
-
-    def begin(self, key: str | None, request: str) -> dict[str, Any] | str | None:
-        """None: go on. A dict: the first answer, again. A text: why not (the key is busy or has another request)."""
-        if not key:
-            return None
+    def begin(self, key: str, request: str) -> dict[str, Any] | None:
+        """Claim a key for a request: None, or the first answer once more. Raises Conflict."""
         with self._lock:
             known = self.keys.get(key)
-            if (
-                known is not None
-                and known.answer is not None
-                and time.time() - known.done_at > self.key_window_s
-            ):
-                known = None
-            if known is None:
-                self.keys[key] = Key(request, time.time())
+            if known is None or self._is_over(known):
+                self.keys[key] = Key(request)
                 return None
             if known.request_digest != request:
-                return "this key was used with another request"
-            return known.answer or "a request with this key is under way"
-
-    def forget(self, key: str | None) -> None:
-        """The request failed before it was carried out: its key may be used again."""
-        if key:
-            with self._lock:
-                self.keys.pop(key, None)
+                raise Conflict("This key was used with another request.")
+            if known.answer is None or known.done_at is None:
+                raise Conflict("A request with this key is under way.")
+            return known.answer
 
     def accept(
         self, provider: str, path: str, key: str | None, request: str, body: bytes, content: Mapping[str, Any]
     ) -> dict[str, Any]:
-        """The e-mail goes out; returns the answer, which the key keeps."""
-        to = content.get("to") or []
-        mail = Mail(
-            at=_now(),
-            provider=provider,
-            path=path,
-            idempotency_key=key,
-            recipients=[to] if isinstance(to, str) else list(to),
-            body_digest=digest(body),
-            message_id=f"<{secrets.token_hex(12)}@sandbox.example>",
-            thread_id=f"thd_{secrets.token_hex(8)}",
-            subject=str(content.get("subject") or "(a reply)"),
-        )
-        answer = {"message_id": mail.message_id, "thread_id": mail.thread_id}
+        """The e-mail goes out. Its key stays under way until `complete`."""
+        mail = self._mail(provider, path, key, body, content)
         with self._lock:
             self.mails.append(mail)
             if key:
-                self.keys[key] = Key(request, time.time(), answer, time.time())
+                self.keys[key].answer = _answer(mail)
             self._keep(mail, request)
-        return answer
+        return _answer(mail)
+
+    def complete(self, key: str | None) -> None:
+        """The request ended. A key whose request was not accepted may be used again; the window begins now."""
+        with self._lock:
+            known = self.keys.get(key or "")
+            if known is not None and known.answer is None:
+                self.keys.pop(key or "")
+            elif known is not None and known.done_at is None:
+                known.done_at = self.clock()
+
+    def forget_keys(self) -> int:
+        """As if the window of every key had ended."""
+        with self._lock:
+            forgotten = len(self.keys)
+            self.keys.clear()
+        return forgotten
+
+    def find(self, *, provider: str = "", to: str = "", key: str = "") -> list[Mail]:
+        """The accepted e-mails, oldest first; `to` is part of a recipient or of the subject."""
+        wanted = to.casefold()
+        return [
+            m
+            for m in list(self.mails)
+            if (not provider or m.provider == provider)
+            and (not key or m.idempotency_key == key)
+            and (not wanted or any(wanted in text.casefold() for text in (*m.recipients, m.subject)))
+        ]
+
+    def _mail(
+        self, provider: str, path: str, key: str | None, body: bytes, content: Mapping[str, Any]
+    ) -> Mail:
+        replied = content.get("in_reply_to")
+        thread = hashlib.sha256(replied.encode()).hexdigest() if replied else secrets.token_hex(8)
+        return Mail(
+            time=self._now(),
+            provider=provider,
+            path=path,
+            idempotency_key=key,
+            recipients=list(content["recipients"]),
+            body_digest=digest(body),
+            message_id=f"<{secrets.token_hex(12)}@{provider}.sandbox.example>",
+            thread_id=f"thd_{thread[:16]}",
+            subject=str(content.get("subject") or ""),
+            sender=str(content.get("sender") or ""),
+            in_reply_to=replied,
+            labels=[str(label) for label in content.get("labels") or ()],
+        )
 
     def _keep(self, mail: Mail, request: str) -> None:
-        if self.file is not None:
-            self.file.parent.mkdir(parents=True, exist_ok=True)
-            with self.file.open("a", encoding="utf-8") as file:
-                file.write(json.dumps({"mail": asdict(mail), "request": request, "time": time.time()}) + "\n")
+        if self.file is None:
+            return
+        self.file.parent.mkdir(parents=True, exist_ok=True)
+        line = json.dumps({"mail": asdict(mail), "request": request, "done_at": self.clock()})
+        with self.file.open("a", encoding="utf-8") as file:
+            file.write(line + "\n")
+
+    def _is_over(self, key: Key) -> bool:
+        return key.done_at is not None and self.clock() - key.done_at > self.key_window_s
+
+    def _now(self) -> str:
+        return datetime.fromtimestamp(self.clock(), UTC).isoformat(timespec="milliseconds")
+
+
+def _answer(mail: Mail) -> dict[str, Any]:
+    return {"message_id": mail.message_id, "thread_id": mail.thread_id}
 
 
 def digest(body: bytes) -> str:
     return hashlib.sha256(body).hexdigest()
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds")

@@ -1,0 +1,216 @@
+"""Workers under test: events of a shop, a configuration at a twentieth of the real times, processes and their notes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+import sqlalchemy as sa
+
+from ledger import inbox
+from ledger.database import Database
+from ledger.records import Delivery, digest_of
+from ledger.settings import Settings, load
+from worker import observer
+
+WITHIN_S = 10.0
+LEASE_S, SWEEP_S, GRACE_S = 1.5, 0.25, 1.0
+
+CONFIGURATION = """
+[sources.shop]
+kind = "generic"
+namespace = "acme"
+secrets = ["shop-hook"]
+signature_header = "X-Signature"
+key_header = "X-Key"
+
+[worker]
+handlers = "{handlers}"
+lease_s = {lease_s}
+sweep_s = {sweep_s}
+grace_s = {grace_s}
+poll_s = 0.02
+patience_s = 0.2
+retry_base_s = 0.1
+{worker}
+
+[database]
+allow_unsafe = true
+{more}
+"""
+
+
+class Notes:
+    """What a worker said: every note, and a way to wait for one."""
+
+    def __init__(self) -> None:
+        self.all: list[dict[str, Any]] = []
+        self._changed = threading.Condition()
+
+    def add(self, event: str, facts: dict[str, Any]) -> None:
+        with self._changed:
+            self.all.append({"event": event, **facts})
+            self._changed.notify_all()
+
+    def of(self, event: str, **facts: Any) -> list[dict[str, Any]]:
+        return [n for n in self.all if n["event"] == event and facts.items() <= n.items()]
+
+    def wait_for(
+        self, event: str, count: int = 1, within_s: float = WITHIN_S, **facts: Any
+    ) -> dict[str, Any]:
+        with self._changed:
+            found = self._changed.wait_for(lambda: len(self.of(event, **facts)) >= count, within_s)
+        assert found, f"no {event!r} ({facts}) within {within_s} s; there was: {self.all}"
+        return self.of(event, **facts)[count - 1]
+
+
+class Process:
+    """One `python -m worker`, ended at the end of the test."""
+
+    def __init__(self, environment: dict[str, str]) -> None:
+        self.notes = Notes()
+        self.said: list[str] = []  # lines that are no notes
+        self.popen = subprocess.Popen(
+            [sys.executable, "-m", "worker"], env=environment, stderr=subprocess.PIPE, text=True
+        )
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self.popen.stderr is not None
+        for line in self.popen.stderr:
+            try:
+                note = json.loads(line)
+            except ValueError:
+                self.said.append(line.rstrip())
+                self.notes.add("said", {"line": line.rstrip()})
+            else:
+                self.notes.add(note.pop("event"), note)
+
+    def signal(self, number: signal.Signals) -> None:
+        self.popen.send_signal(number)
+
+    def ended(self, within_s: float = WITHIN_S) -> int:
+        """Its exit code, negative for a signal."""
+        code = self.popen.wait(within_s)
+        self._reader.join(WITHIN_S)
+        return code
+
+    def end(self) -> None:
+        if self.popen.poll() is None:
+            self.popen.kill()
+        self.ended()
+        assert self.popen.stderr is not None
+        self.popen.stderr.close()
+
+
+class Workshop:
+    """A database with events of the source `shop`, and what it takes to work them."""
+
+    def __init__(self, database: Database, url: str, folder: Path) -> None:
+        self.database, self.url, self.folder = database, url, folder
+        self.processes: list[Process] = []
+
+    def accept(self, *types: str, namespace: str = "acme", body: bytes = b"{}") -> list[int]:
+        """One event for each type, in order."""
+        items = [_delivery(type_, namespace, body) for type_ in types]
+        accepted = self.database.run(lambda tx: inbox.accept(tx, items, writer=uuid4()))
+        return [acceptance.event_id for acceptance in accepted if acceptance.event_id is not None]
+
+    def run(self, sql: str, **values: Any) -> None:
+        """As the owner of the database."""
+        self.database.run(lambda tx: tx.execute(sql, **values))
+
+    def rows(self, sql: str, **values: Any) -> Sequence[sa.Row[Any]]:
+        return self.database.run(lambda tx: tx.all(sql, **values))
+
+    def value(self, sql: str, **values: Any) -> Any:
+        return self.rows(sql, **values)[0][0]
+
+    def states(self) -> list[str]:
+        """The events' states, in the order of acceptance."""
+        return [row.state for row in self.rows("SELECT state FROM nottwice.events ORDER BY id")]
+
+    def effects(self) -> list[str]:
+        return [row.what for row in self.rows("SELECT what FROM public.effects ORDER BY what")]
+
+    def until(self, sql: str, within_s: float = WITHIN_S) -> None:
+        """Until a query answers true."""
+        deadline = time.monotonic() + within_s
+        while not self.value(sql):
+            assert time.monotonic() < deadline, f"not within {within_s} s: {sql}; events are {self.states()}"
+            time.sleep(0.01)
+
+    def configure(self, worker: str = "", more: str = "", handlers: str = "", **durations: float) -> Path:
+        times = {"lease_s": LEASE_S, "sweep_s": SWEEP_S, "grace_s": GRACE_S} | durations
+        file = self.folder / "nottwice.toml"
+        file.write_text(CONFIGURATION.format(handlers=handlers, worker=worker, more=more, **times))
+        return file
+
+    def settings(self, **parts: Any) -> Settings:
+        return load(self.configure(**parts))
+
+    def start(
+        self, handlers: str, *, fault: str = "", env: dict[str, str] | None = None, **parts: Any
+    ) -> Process:
+        """A worker process with these handlers (the text of a module that has `handlers` and `work(...)`)."""
+        name = f"handlers_{len(self.processes)}"
+        (self.folder / f"{name}.py").write_text(PRELUDE + handlers)
+        process = Process(
+            os.environ
+            | {"NOTTWICE_CONFIG": str(self.configure(handlers=name, **parts)), "DATABASE_URL": self.url}
+            | {"NOTTWICE_HOME": str(self.folder), "NOTTWICE_FAULT": fault, "PYTHONDONTWRITEBYTECODE": "1"}
+            | {"NOTTWICE_WORKER_NAME": f"w-{len(self.processes)}"}
+            | (env or {})
+        )
+        self.processes.append(process)
+        return process
+
+
+PRELUDE = """
+import os, time
+from worker.handlers import Handlers, RetryLater, SetAside
+from ledger.records import Email
+
+handlers = Handlers()
+
+def effect(tx, event):
+    tx.execute("INSERT INTO public.effects (what) VALUES (:what)", what=f"{event.type} {event.id}")
+"""
+
+
+def _delivery(type_: str, namespace: str, body: bytes) -> Delivery:
+    key = uuid4().hex
+    return Delivery(namespace, "shop", type_, key, digest_of(key), body, digest_of(body))
+
+
+@pytest.fixture
+def workshop(
+    database: Database, login_url: Callable[[str], str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Workshop]:
+    monkeypatch.setenv("DATABASE_URL", login_url("nottwice_worker"))
+    monkeypatch.setenv("NOTTWICE_HOME", str(tmp_path))
+    shop = Workshop(database, login_url("nottwice_worker"), tmp_path)
+    shop.run("CREATE TABLE public.effects (what text NOT NULL)")
+    yield shop
+    for process in shop.processes:
+        process.end()
+
+
+@pytest.fixture
+def notes() -> Iterator[Notes]:
+    """What the worker in this process says."""
+    heard = Notes()
+    forget = observer.listen(heard.add)
+    yield heard
+    forget()

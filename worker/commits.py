@@ -1,0 +1,209 @@
+"""How claims end: in optimistic groups, and one by one where a group was undone.
+
+A group is one transaction without savepoints: all completions first, then each apply part. On any error nobody is
+blamed: the group is rolled back, and each member is applied in a transaction of its own, under the same lease and
+with the kept result of its slow part. Only a handler's own exception there is a failed attempt.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+from uuid import UUID, uuid4
+
+from ledger import counters, faults, work
+from ledger.database import Database, Transaction, sqlstate
+from ledger.errors import LeaseLost, Unavailable
+from ledger.records import ClaimedEvent
+from ledger.settings import Settings
+from worker.handlers import Handler, Propose, RetryLater, SetAside, in_words
+from worker.heartbeat import clock
+from worker.observer import note
+
+GROUP_LOCK_WAIT = (
+    "50ms"  # a group that fights over the user's rows gives up early; alone each may wait longer
+)
+GROUP_S_MAX = 1.0
+AGAIN_S = 0.5
+# 25P03, 25P04: the server ended a transaction that idled or lasted too long, so the apply part was at fault.
+ENDED_BY_THE_SERVER = frozenset({"25P03", "25P04"})
+CUTS_MAX = 3
+
+
+class Stage(StrEnum):
+    SLOW = "slow"
+    READY = "ready"
+    APPLYING = "applying"
+
+
+@dataclass(slots=True, eq=False)
+class InHand:
+    """An event under our claim, and how far it has come. `since`: when its code began to run."""
+
+    claimed: ClaimedEvent
+    handler: Handler
+    stage: Stage
+    since: float
+    prepared: Any = None
+    error: BaseException | None = None
+    cuts: int = 0  # connections that broke while it was applied
+
+
+class Ending(StrEnum):
+    COMPLETED = "completed"
+    RETRIED = "retried"
+    SET_ASIDE = "set_aside"
+    UNAVAILABLE = "retry later"
+    LEASE_LOST = "lease_lost"
+
+
+class TooSlow(Exception):
+    """A group took longer than its second; its members go one by one."""
+
+
+class _Own(threading.local):
+    """Each thread counts in rows of its own, so that no two wait for each other."""
+
+    def __init__(self) -> None:
+        self.writer: UUID = uuid4()
+
+
+class Commits:
+    """Ends claims. `ended` is told of each; called on any thread."""
+
+    def __init__(
+        self, database: Database, settings: Settings, ended: Callable[[Sequence[InHand], Ending], None]
+    ) -> None:
+        self._database, self._ended, self.settings = database, ended, settings
+        self._own = _Own()
+
+    def together(self, group: Sequence[InHand]) -> bool:
+        """Commit a group; False: it was undone, and each member has to `settle`. Raises Unavailable: try again."""
+        try:
+            held, made = self._one_transaction(group)
+        except Exception as error:
+            begun = any(one.stage is Stage.APPLYING for one in group)
+            for one in group:
+                one.stage = Stage.READY
+            if isinstance(error, Unavailable) and not begun:
+                raise
+            note("group undone", size=len(group), error=type(error).__name__, code=sqlstate(error))
+            return False
+        faults.point("worker.after_commit")
+        _note_proposed(made)
+        self._end([one for one in group if one in held], Ending.COMPLETED)
+        self._end([one for one in group if one not in held], Ending.LEASE_LOST)
+        return True
+
+    def _one_transaction(self, group: Sequence[InHand]) -> tuple[set[InHand], list[Propose]]:
+        begun = time.monotonic()
+        with self._database.transaction() as tx:
+            tx.execute(f"SET LOCAL lock_timeout = '{GROUP_LOCK_WAIT}'")
+            leases = work.complete(tx, [one.claimed.lease for one in group], writer=self._own.writer)
+            held = {one for one in group if one.claimed.lease in leases}
+            made: list[Propose] = []
+            for one in group:
+                if one in held:
+                    if time.monotonic() - begun > GROUP_S_MAX:
+                        raise TooSlow
+                    made.append(self._apply(tx, one))
+            self._close(tx)
+        return held, made
+
+    def settle(self, one: InHand) -> None:
+        """End one claim in a transaction of its own, however long the database is away."""
+        while True:
+            try:
+                ending = self._record_failure(one, one.error) if one.error else self._apply_alone(one)
+                self._end([one], ending)
+                return
+            except LeaseLost:
+                self._end([one], Ending.LEASE_LOST)
+                return
+            except BaseException as error:  # noqa: BLE001 - whatever a handler raises is its own failure
+                blamed = one.error is None and self._is_the_handlers(one, error)
+                one.stage = Stage.READY
+                if blamed:
+                    one.error = error
+                else:
+                    note("not ended yet", event_id=one.claimed.event.id, error=type(error).__name__)
+                    time.sleep(AGAIN_S * random.uniform(0.5, 1.0))
+
+    def _apply_alone(self, one: InHand) -> Ending:
+        made = self._database.run(lambda tx: self._complete_one(tx, one))
+        faults.point("worker.after_commit")
+        _note_proposed([made])
+        return Ending.COMPLETED
+
+    def _complete_one(self, tx: Transaction, one: InHand) -> Propose:
+        if not work.complete(tx, [one.claimed.lease], writer=self._own.writer):
+            raise LeaseLost(f"The claim of event {one.claimed.event.id} is in other hands.")
+        made = self._apply(tx, one)
+        self._close(tx)
+        return made
+
+    def _apply(self, tx: Transaction, one: InHand) -> Propose:
+        one.stage, one.since = Stage.APPLYING, clock()
+        propose = Propose(tx, one.claimed.event, self.settings)
+        if one.handler.slow is None:
+            faults.point("worker.in_handler")
+        one.handler.commit(tx, one.claimed.event, one.prepared, propose)
+        return propose
+
+    @staticmethod
+    def _close(tx: Transaction) -> None:
+        tx.execute("SET CONSTRAINTS ALL IMMEDIATE")
+        faults.point("worker.before_commit")
+
+    @staticmethod
+    def _is_the_handlers(one: InHand, error: BaseException) -> bool:
+        """Whether an error is the apply part's own; not when the database went away, unless it went because of it."""
+        if not isinstance(error, Unavailable):
+            return True
+        one.cuts += one.stage is Stage.APPLYING
+        return one.cuts >= CUTS_MAX or sqlstate(error.__cause__ or error) in ENDED_BY_THE_SERVER
+
+    def _record_failure(self, one: InHand, error: BaseException) -> Ending:
+        return self._database.run(lambda tx: self._fail(tx, one.claimed, error))
+
+    def _fail(self, tx: Transaction, claimed: ClaimedEvent, error: BaseException) -> Ending:
+        words = in_words(_cause(error))
+        if isinstance(error, RetryLater):
+            work.retry_later(tx, claimed.lease, delay_s=max(0.0, error.delay_s), error=words, counted=False)
+            return Ending.UNAVAILABLE
+        if isinstance(error, SetAside):
+            work.set_aside(tx, claimed.lease, error=words)
+            ending = Ending.SET_ASIDE
+        else:
+            base_s = self.settings.worker.retry_base_s
+            state = work.fail(tx, claimed, error=words, base_s=base_s, chance=random.random())
+            ending = Ending.SET_ASIDE if state == "failed" else Ending.RETRIED
+        counters.bump(tx, self._own.writer, claimed.event.namespace, ending.value)
+        return ending
+
+    def _end(self, ended: Sequence[InHand], ending: Ending) -> None:
+        if ended:
+            self._ended(ended, ending)
+        if ended and ending is Ending.LEASE_LOST:
+            lost = Counter((one.claimed.event.namespace, ending.value) for one in ended)
+            with suppress(Exception):  # a figure for a chart; the claims are settled
+                self._database.run(lambda tx: counters.bump_many(tx, self._own.writer, lost))
+
+
+def _cause(error: BaseException) -> BaseException:
+    """What the server said, when that is why the database seemed away."""
+    return error.__cause__ if isinstance(error, Unavailable) and error.__cause__ else error
+
+
+def _note_proposed(made: Sequence[Propose]) -> None:
+    for propose in made:
+        for kind, action in propose.made:
+            facts = {"event_id": propose.event.id, "action_id": action.action_id, "kind": kind}
+            note("proposed" if action.created else "proposed before", same=action.same_content, **facts)
