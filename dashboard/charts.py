@@ -8,7 +8,7 @@ import plotly.graph_objects as go
 import streamlit as st
 from plotly.subplots import make_subplots
 
-from ledger.views import LeaseAge, Minute
+from ledger.desk import LeaseAge, Minute
 
 STATE = {
     "light": {

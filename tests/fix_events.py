@@ -57,9 +57,7 @@ class Ledger:
     def claim(
         self, worker: Worker, limit: int = 10, lease_s: float = 30.0, *, idle: bool = False
     ) -> list[ClaimedEvent]:
-        return self.database.run(
-            lambda tx: work.claim(tx, worker, limit=limit, lease_s=lease_s, idle=idle)
-        )
+        return self.database.run(lambda tx: work.claim(tx, worker, limit=limit, lease_s=lease_s, idle=idle))
 
     def claim_one(self, worker: Worker, lease_s: float = 30.0, *, idle: bool = False) -> ClaimedEvent:
         (one,) = self.claim(worker, 1, lease_s, idle=idle)
@@ -77,7 +75,8 @@ class Ledger:
     def expire(self, *event_ids: int) -> None:
         """Let the leases of these events have run out a moment ago."""
         self.run(
-            "UPDATE nottwice.events SET lease_until = now() - interval '1 s' WHERE id = ANY (:ids)", ids=list(event_ids)
+            "UPDATE nottwice.events SET lease_until = now() - interval '1 s' WHERE id = ANY (:ids)",
+            ids=list(event_ids),
         )
 
     def due(self, *event_ids: int) -> None:
@@ -94,7 +93,9 @@ class Ledger:
         return self.rows(sql, **values)[0][0]
 
     def event(self, event_id: int) -> Any:
-        return self.database.run(lambda tx: tx.one("SELECT * FROM nottwice.events WHERE id = :id", id=event_id))
+        return self.database.run(
+            lambda tx: tx.one("SELECT * FROM nottwice.events WHERE id = :id", id=event_id)
+        )
 
     def violations(self) -> list[str]:
         return self.database.run(recovery.invariant_violations)

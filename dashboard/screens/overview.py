@@ -9,10 +9,10 @@ import streamlit as st
 from dashboard import charts
 from dashboard.components import count, database_gone, span
 from dashboard.session import database, person, settings
-from ledger import views
+from ledger import desk as views
+from ledger.desk import LeaseAge, Minute, Snapshot
 from ledger.errors import Unavailable
 from ledger.records import Role
-from ledger.views import LeaseAge, Minute, Snapshot
 
 STANDS_STILL_S = 30.0
 

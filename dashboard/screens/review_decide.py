@@ -13,10 +13,11 @@ import streamlit as st
 from dashboard import session
 from dashboard.components import clock, said, tell, verdict_block
 from dashboard.session import Result, person, read, settings
-from ledger import decisions, views
+from ledger import decisions
+from ledger import desk as views
 from ledger.database import Transaction
+from ledger.desk import Send
 from ledger.records import Act, Decision, Seen
-from ledger.views import Send
 
 LOOKED_AT = ("Provider's own log", "Customer told us", "Our own records", "Only this page")
 BUTTONS = {
@@ -266,20 +267,22 @@ def _closed(s: Send) -> None:
     )
     if last:
         st.text(f"{last.who}: {last.act}")
-    waiting = read(lambda tx: views.queue(tx, person().role, "uncertain", most=1))
+    waiting = read(lambda tx: views.queue(tx, "uncertain", most=1))
     if waiting and st.button("Open the next one", type="primary", width="stretch"):
         st.query_params["send"] = str(waiting[0].id)
         st.rerun()
-    if last and s.state in ("sent", "closed") and s.finding.state != "sent":
-        if st.button(
+    if (
+        last
+        and s.state in ("sent", "closed")
+        and s.finding.state != "sent"
+        and st.button(
             "Open it again", type="tertiary", help="Puts it back in the queue. The audit keeps both steps."
-        ):
-            _show(
-                s,
-                session.act(
-                    "open again", s.id, lambda tx, act: decisions.reopen(tx, s.id, act), form=_form(s)
-                ),
-            )
+        )
+    ):
+        _show(
+            s,
+            session.act("open again", s.id, lambda tx, act: decisions.reopen(tx, s.id, act), form=_form(s)),
+        )
     if s.state in ("sending", "approved"):
         _watch(s.id, s.state)
 
@@ -287,7 +290,7 @@ def _closed(s: Send) -> None:
 @st.fragment(run_every="1s")
 def _watch(send_id: int, state: str) -> None:
     """Draws the page anew when the send has moved on."""
-    now = read(lambda tx: views.send(tx, person().role, send_id))
+    now = read(lambda tx: views.send(tx, send_id))
     if now is not None and now.state != state:
         st.rerun()
 

@@ -6,9 +6,9 @@ import pandas as pd
 import streamlit as st
 
 from dashboard.components import COST, VERDICT, clock, count, looks_alike, span
-from dashboard.session import person, read
-from ledger import views
-from ledger.views import QueueRow
+from dashboard.session import read
+from ledger import desk as views
+from ledger.desk import QueueRow
 
 SEGMENTS = {
     "uncertain": "Uncertain",
@@ -22,7 +22,7 @@ ORDER = "Keys with less than 1 h left first, then what costs most if it goes twi
 def draw() -> None:
     sizes = read(views.queue_sizes)
     waiting = sizes["uncertain"] + sizes["to_approve"] + sizes["second_person"]
-    rows = {s: read(lambda tx, s=s: views.queue(tx, person().role, s)) for s in ("uncertain",)}["uncertain"]
+    rows = {s: read(lambda tx, s=s: views.queue(tx, s)) for s in ("uncertain",)}["uncertain"]
     oldest = max((r.waiting_s for r in rows), default=0.0)
     title = (
         f"{count(waiting, 'send waits', 'sends wait')} for a decision."
@@ -48,7 +48,7 @@ def draw() -> None:
 
 
 def _waiting(segment: str, sizes: dict[str, int]) -> None:
-    rows = read(lambda tx: views.queue(tx, person().role, segment))
+    rows = read(lambda tx: views.queue(tx, segment))
     if not rows:
         _empty(segment, sizes)
         return

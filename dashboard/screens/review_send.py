@@ -12,10 +12,10 @@ from dashboard import session
 from dashboard.components import COST, POINTS, facts, heading, looks_alike, said, span, when
 from dashboard.screens import review_decide
 from dashboard.session import person, read, settings
-from ledger import views
+from ledger import desk as views
+from ledger.desk import Send
 from ledger.payload import shown
 from ledger.records import Attempt, OutcomeKind, Role
-from ledger.views import Send
 
 REVEALS = frozenset({Role.SUPPORT, Role.ENGINEER, Role.AUDITOR, Role.ADMIN})
 FOUND = {
@@ -29,7 +29,7 @@ FOUND = {
 
 def draw(send_id: int) -> bool:
     """False when there is no such send, or none that this person may see."""
-    s = read(lambda tx: views.send(tx, person().role, send_id))
+    s = read(lambda tx: views.send(tx, send_id))
     if s is None:
         return False
     _way(s)
@@ -56,7 +56,7 @@ def draw(send_id: int) -> bool:
 
 
 def _way(s: Send) -> None:
-    waiting = read(lambda tx: views.queue(tx, person().role, _segment(s)))
+    waiting = read(lambda tx: views.queue(tx, _segment(s)))
     ids = [row.id for row in waiting]
     with st.container(horizontal=True, vertical_alignment="center"):
         if st.button(
