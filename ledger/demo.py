@@ -12,10 +12,10 @@ import secrets
 from collections.abc import Callable
 from pathlib import Path
 
-from ledger import processes
+from ledger import environment, processes
 from ledger.processes import WORKERS, Service
 from ledger.running import make_home
-from ledger.settings import Settings, home_folder, load, secret_variable
+from ledger.settings import Settings, load
 from ledger.supervisor import Supervisor
 
 SVIX_SECRET_BYTES = 24  # what Svix makes; its documentation asks for 24 to 64
@@ -23,12 +23,12 @@ SVIX_SECRET_BYTES = 24  # what Svix makes; its documentation asks for 24 to 64
 
 def prepare() -> Settings:
     """The demo's settings; makes the files that are missing. NOTTWICE_CONFIG is used when it is set."""
-    home = home_folder()
+    home = environment.home_folder()
     make_home(home)
     named = os.environ.get("NOTTWICE_CONFIG")
     config = Path(named).expanduser().absolute() if named else home / "demo.toml"
     if not named and not config.exists():
-        _write(config, processes.package_folder("worker.sandbox").joinpath("demo.toml").read_text("utf-8"))
+        _write(config, environment.package_folder("worker.sandbox").joinpath("demo.toml").read_text("utf-8"))
     settings = load(config)
     for name, secret in _secrets(settings).items():
         _keep(settings, name, secret)
@@ -78,7 +78,7 @@ def _svix_secret() -> str:
 
 def _keep(settings: Settings, name: str, secret: str) -> None:
     """Writes the secret where it is looked for, unless it is given already."""
-    if os.environ.get(secret_variable(name)) or os.environ.get(name):
+    if environment.given_secret(name):
         return
     folder = settings.home / "secrets"
     folder.mkdir(mode=0o700, exist_ok=True)

@@ -12,6 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from ledger.environment import package_folder
 from ledger.errors import Misconfigured
 from ledger.settings import Settings
 
@@ -123,16 +124,6 @@ def _streamlit_config() -> Path:
     dashboard = package_folder("dashboard")
     inside = dashboard / "_streamlit" / "config.toml"
     return inside if inside.is_file() else dashboard.parent / ".streamlit" / "config.toml"
-
-
-def package_folder(name: str) -> Path:
-    """Where a package's files are, without importing it."""
-    spec = find_spec(name)
-    if spec is None or spec.origin is None:
-        raise Misconfigured(
-            f"The package {name} is not installed here. Install `not-twice[console,embedded]`, which brings it."
-        )
-    return Path(spec.origin).parent
 
 
 def refuse_busy_ports(wanted: Iterable[Service]) -> None:

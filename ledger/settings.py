@@ -11,18 +11,17 @@ environment variables or files that hold them.
 from __future__ import annotations
 
 import json
-import os
 import tomllib
-from collections.abc import Mapping
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import Field, PrivateAttr, ValidationError
+from pydantic import Field, ValidationError
 
+from ledger import environment
 from ledger.errors import Misconfigured
 from ledger.records import KindRules
 from ledger.settings_tables import (
+    KEY_WINDOWS_S,
     ActionSettings,
     AlertSettings,
     ConsoleSettings,
@@ -59,7 +58,6 @@ __all__ = [
 ]
 
 Login = Literal["receiver", "worker", "console", "owner"]
-PORTS = {"receiver_port": 8080, "console_port": 8501, "sandbox_port": 8090}
 
 
 class Settings(Tables):
@@ -71,7 +69,6 @@ class Settings(Tables):
     receiver_port: int
     console_port: int
     sandbox_port: int
-    _secrets: Mapping[str, str] = PrivateAttr(default_factory=dict)
 
     def secret(self, name: str) -> str:
         """The secret of that name, read anew each time, so that a rotated file is seen.
@@ -79,20 +76,15 @@ class Settings(Tables):
         Looked for as NOTTWICE_SECRET_<NAME>, as the environment variable itself, as a file in `secrets/` of
         the home, and as a path from the configuration's folder. Raises Misconfigured, without any value.
         """
-        for variable in (secret_variable(name), name):
-            if os.environ.get(variable):
-                return os.environ[variable]
-        for path in self._secret_files(name):
-            if path.is_file():
-                return _first_word(path, name)
-        raise Misconfigured(
-            f"The secret {name} is nowhere. Set the environment variable {secret_variable(name)}, "
-            f"or write it into the file {self.home / 'secrets' / name}."
-        )
-
-    def _secret_files(self, name: str) -> tuple[Path, ...]:
         beside = self.config.parent if self.config else Path()
-        return self.home / "secrets" / name, beside / Path(name).expanduser()
+        files = (self.home / "secrets" / name, beside / Path(name).expanduser())
+        found = environment.given_secret(name) or environment.kept_secret(name, files)
+        if found is None:
+            raise Misconfigured(
+                f"The secret {name} is nowhere. Set the environment variable "
+                f"{environment.secret_variable(name)}, or write it into the file {files[0]}."
+            )
+        return found
 
     def rules(self, kind: str) -> KindRules:
         """What holds for one kind of action. A kind without a table of its own has the careful defaults.
@@ -131,7 +123,7 @@ class Settings(Tables):
             return None
         if ":" in named:
             package, _, folder = named.partition(":")
-            return _package_folder(package) / folder
+            return environment.package_folder(package) / folder
         return (self.config.parent if self.config else Path()) / Path(named).expanduser()
 
     def url(self, login: Login) -> str:
@@ -147,7 +139,7 @@ class Settings(Tables):
         cluster.ensure()
         return cluster.url("postgres" if login == "owner" else f"nottwice_{login}")
 
-    def open_database(self, login: Login, *, pool_size: int | None = None) -> Database:
+    def open_database(self, login: Login, *, pool_size: int | None = None, pre_ping: bool = True) -> Database:
         """A pool of connections under one login. Raises what starting an embedded server raises."""
         from ledger.database import Database  # SQLAlchemy takes a while; `nottwice --help` does without
 
@@ -156,19 +148,20 @@ class Settings(Tables):
             pool_size=pool_size or self.database.pool_size,
             pool_wait_s=self.database.pool_wait_s,
             connect_timeout_s=self.database.connect_timeout_s,
+            pre_ping=pre_ping,
         )
 
 
 def load(path: Path | None = None) -> Settings:
     """Read file and environment. Raises Misconfigured, which names the file, the line and what to do."""
-    environment = _environment()
-    file = path or _file(environment["home"])
-    tables = read_tables(file, sandbox_port=environment["sandbox_port"]) if file else Tables()
+    home, ports = environment.home_folder(), environment.ports()
+    file = path.absolute() if path else environment.config_file(home)
+    tables = read_tables(file, sandbox_port=ports["sandbox_port"]) if file else Tables()
     given = {name: getattr(tables, name) for name in Tables.model_fields}
-    return Settings(**given, **environment, config=file)
+    return Settings(**given, **ports, home=home, config=file, database_url=environment.database_url())
 
 
-def read_tables(file: Path, *, sandbox_port: int = PORTS["sandbox_port"]) -> Tables:
+def read_tables(file: Path, *, sandbox_port: int) -> Tables:
     """The file's tables, checked. `{sandbox_port}` in a provider's address stands for the port."""
     try:
         text = file.read_text(encoding="utf-8")
@@ -185,18 +178,8 @@ def read_tables(file: Path, *, sandbox_port: int = PORTS["sandbox_port"]) -> Tab
         raise Misconfigured(explain(file, text, error, Tables)) from None  # the values may be secrets
 
 
-def home_folder() -> Path:
-    """NOTTWICE_HOME: data, and configuration that is made."""
-    return Path(os.environ.get("NOTTWICE_HOME") or "~/.nottwice").expanduser().absolute()
-
-
-def secret_variable(name: str) -> str:
-    """`agentmail-webhook` is looked for as NOTTWICE_SECRET_AGENTMAIL_WEBHOOK."""
-    return "NOTTWICE_SECRET_" + "".join(c if c.isalnum() else "_" for c in name).upper()
-
-
 def _filled(tree: dict[str, Any], sandbox_port: int) -> dict[str, Any]:
-    """What is left out and follows from a table's own name: a source's namespace, a provider's account."""
+    """What follows when it is left out: a source's namespace, a provider's account and the life of its keys."""
     for kind, member in (("sources", "namespace"), ("providers", "account")):
         tables = tree.get(kind)
         for name, table in tables.items() if isinstance(tables, dict) else ():
@@ -205,44 +188,6 @@ def _filled(tree: dict[str, Any], sandbox_port: int) -> dict[str, Any]:
                 for address in ("base_url", "log_url"):
                     if isinstance(table.get(address), str):
                         table[address] = table[address].replace("{sandbox_port}", str(sandbox_port))
+                if table.get("kind") in KEY_WINDOWS_S and kind == "providers":
+                    table.setdefault("window_s", KEY_WINDOWS_S[table["kind"]])
     return tree
-
-
-def _environment() -> dict[str, Any]:
-    ports = {name: _port(f"NOTTWICE_{name.upper()}", default) for name, default in PORTS.items()}
-    return {"home": home_folder(), "database_url": os.environ.get("DATABASE_URL") or None, **ports}
-
-
-def _port(variable: str, default: int) -> int:
-    text = os.environ.get(variable) or str(default)
-    if not (text.isdecimal() and 1 <= int(text) <= 65_535):
-        raise Misconfigured(f"{variable} is {text!r}; a port is a number from 1 to 65535.")
-    return int(text)
-
-
-def _file(home: Path) -> Path | None:
-    if named := os.environ.get("NOTTWICE_CONFIG"):
-        return Path(named).expanduser().absolute()
-    return next((file for file in (home / "nottwice.toml", home / "demo.toml") if file.is_file()), None)
-
-
-def _first_word(path: Path, name: str) -> str:
-    try:
-        found = path.read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise Misconfigured(
-            f"The secret {name} cannot be read from {path}: {type(error).__name__}."
-        ) from None
-    if not found:
-        raise Misconfigured(f"The file {path} of the secret {name} is empty.")
-    return found
-
-
-def _package_folder(package: str) -> Path:
-    try:
-        spec = find_spec(package)
-    except ImportError:
-        spec = None
-    if spec is None or not spec.submodule_search_locations:
-        raise Misconfigured(f"[worker] app_sql names the package {package}, which is not installed.")
-    return Path(next(iter(spec.submodule_search_locations)))

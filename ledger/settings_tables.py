@@ -15,11 +15,14 @@ PositiveSeconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1)]
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 
+# AgentMail's documentation: a key is kept for 24 h after completion. Inboxili has no keys.
+KEY_WINDOWS_S = {"agentmail": 86_400.0}
 URL_SAFE = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
 # What only the generic source knows; the other kinds bring these facts along.
 GENERIC_ONLY = (
     *("signature_header", "signature_prefix", "encoding", "timestamp_header", "delivery_header"),
-    *("key_header", "key_path", "type_header", "type_path", "time_path"),
+    *("key_header", "key_path", "key_with", "type_header", "type_path", "type_constant", "time_path"),
+    *("signed", "timestamp_unit"),
 )
 
 
@@ -45,12 +48,18 @@ class SourceSettings(_Table):
     signature_header: str = ""
     signature_prefix: str = ""
     encoding: Literal["hex", "base64"] = "hex"
+    signed: str = (
+        ""  # what the signature covers, of {timestamp} and {body}; by default one or both, with a dot
+    )
     timestamp_header: str = ""
+    timestamp_unit: Literal["s", "ms"] = "s"
     delivery_header: str = ""
     key_header: str = ""
     key_path: str = ""
+    key_with: tuple[Name, ...] = ()  # further paths, where one alone does not make the key
     type_header: str = ""
     type_path: str = ""
+    type_constant: str = ""
     time_path: str = ""
 
     @model_validator(mode="after")
@@ -74,9 +83,9 @@ class SourceSettings(_Table):
 class ProviderSettings(_Table):
     """`[providers.NAME]`: through whom actions go out. `key` is the name of a secret.
 
-    `window_s` is how long the provider keeps an idempotency key (AgentMail's documentation: 24 h after
-    completion; Inboxili knows no keys). In its last `margin_s` the key is not used any more: the margin
-    covers one call's `timeout_s`, one lease, and clocks that run apart.
+    `window_s` is how long the provider keeps an idempotency key; left out, what its kind is known for. In its
+    last `margin_s` the key is not used any more: the margin covers one call's `timeout_s`, one lease, and clocks
+    that run apart.
     """
 
     kind: Literal["agentmail", "inboxili"]
@@ -136,7 +145,11 @@ class ReceiverSettings(_Table):
     reuse_port: bool = False  # several receivers on one port
     queue_max: Count = 5_000  # requests that wait to be stored; one more is answered 503
     lock_wait_s: PositiveSeconds = 0.25  # a key that is locked longer waits apart from the others
+    side_lane_s: PositiveSeconds = 5.0  # for how long it then does
+    side_wait_s: PositiveSeconds = 1.0  # how long one look at it there lasts
     body_bytes_max: Count = 5_000_000
+    in_hand_bytes_max: Count = 200_000_000  # of all bodies at once; more is answered 503
+    batch_bytes_max: Count = 8_000_000  # of one transaction
     batch_wait_s: Seconds = 0.003  # how long a request waits for others to be stored with
     batch_max: Count = 200
     answer_within_s: PositiveSeconds = 8.0  # then 503; the strictest provider hangs up after 10 s

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -11,6 +12,7 @@ from typing import Any, TypeVar
 from uuid import UUID, uuid4
 
 import pytest
+import sqlalchemy as sa
 
 from ledger import inbox, recovery, work
 from ledger.database import Database
@@ -18,6 +20,9 @@ from ledger.records import Acceptance, ClaimedEvent, Delivery, Unusable, Worker,
 
 T = TypeVar("T")
 WAIT_S = 15.0
+WAITING = (
+    "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+)
 
 
 def delivery(key: str, *, body: bytes = b'{"a": 1}', **changes: Any) -> Delivery:
@@ -96,6 +101,15 @@ class Ledger:
         return self.database.run(
             lambda tx: tx.one("SELECT * FROM nottwice.events WHERE id = :id", id=event_id)
         )
+
+    def until_somebody_waits(self) -> None:
+        """Until a session of this database waits for another's lock."""
+        ends_at = time.monotonic() + WAIT_S
+        with self.database.engine.connect() as watching:
+            while not watching.execute(sa.text(WAITING)).scalar():
+                watching.rollback()  # activity is read once a transaction
+                assert time.monotonic() < ends_at, "nobody waits"
+                time.sleep(0.005)
 
     def violations(self) -> list[str]:
         return self.database.run(recovery.invariant_violations)

@@ -1,178 +1,155 @@
 """The front door: `POST /webhooks/{source}`, `/healthz`, `/readyz`. Nothing slow happens before the answer.
 
-Answers: the source's success code after the commit; 400 not a document, or empty; 401 not authentic; 404, 405, 413;
-503 could not be stored, so that the sender tries again. No answer says why a signature failed.
+Answers: the source's success code after the commit; 400 not a document, or empty; 401 not authentic; 404, 405; 408
+the body did not come in time; 413 too large; 415 a coded body (every source known signs and sends plain bytes); 503
+could not be stored, so that the sender tries again. All refusals read the same: none says why, or what exists.
 """
 
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from starlette.applications import Starlette
+from starlette.background import BackgroundTask
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from ledger import faults, payload
+from ledger import faults
 from ledger.database import Database
-from ledger.receiver.batcher import Batcher
-from ledger.receiver.log import note
+from ledger.errors import LedgerError
+from ledger.payload import Malformed
+from ledger.receiver.body import Hands, TooMuch
+from ledger.receiver.log import note, note_decisions
 from ledger.receiver.sources import adapters
-from ledger.receiver.sources.adapter import Forged
-from ledger.records import Acceptance
+from ledger.receiver.sources.adapter import Adapter, Forged, Headers, Item
+from ledger.receiver.store import Store
 from ledger.settings import Settings
 
-READY_FOR_S = 1.0  # how long one look at the database answers /readyz
-READY_WITHIN_S = 2.0
-REJECTED = "not accepted\n"
+REFUSED = "not accepted\n"
+RETRY_AFTER = {"Retry-After": "5"}
+THREAD_FROM_BYTES = 65_536  # a body that takes longer than a millisecond to read is read beside the loop
+FIELDS_JOINED = ", "
 
 
-@dataclass(slots=True)
-class Door:
-    """What the routes share. `opener` may fail for as long as the database is away; it is tried again."""
+class AfterAnswer(BackgroundTask):
+    """Runs when the answer is on its way: a place for tests to end the process."""
 
-    settings: Settings
-    opener: Callable[[], Database]
-    batcher: Batcher | None = None
-    database: Database | None = None
-    ready: tuple[float, bool] = (0.0, False)
-    opening: asyncio.Lock = field(default_factory=asyncio.Lock)
+    def __init__(self) -> None:
+        """Without a function: Starlette would run it in a thread, which costs more than storing the event."""
 
-    async def store(self) -> Batcher:
-        """The batcher, once the database could be opened. Raises Unavailable."""
-        async with self.opening:
-            if self.batcher is None:
-                database = await asyncio.to_thread(self.opener)
-                batcher = Batcher(database, self.settings.receiver)
-                batcher.start()
-                self.database, self.batcher = database, batcher
-            return self.batcher
-
-
-def create(settings: Settings, opener: Callable[[], Database] | None = None) -> Starlette:
-    """The ASGI application. Raises Misconfigured for a source that cannot work as configured."""
-    size = settings.receiver.writers + 2
-    door = Door(settings, opener or (lambda: settings.open_database("receiver", pool_size=size)))
-    sources = adapters(settings)
-
-    async def webhook(request: Request) -> Response:
-        name = request.path_params["source"]
-        adapter = sources.get(name)
-        if adapter is None:
-            raise HTTPException(404)
-        body = await _body(request, settings.receiver.body_bytes_max)
-        headers = {key.lower(): value for key, value in request.headers.items()}
-        try:
-            items = adapter.read(headers, body, datetime.now(UTC))
-        except Forged:
-            note("rejected", source=name, status=401)
-            raise HTTPException(401) from None
-        except payload.Malformed:
-            note("rejected", source=name, status=400)
-            raise HTTPException(400) from None
-        return await _stored(door, name, items)
-
-    async def ready(_: Request) -> Response:
-        return await _ready(door)
-
-    routes = [
-        Route("/webhooks/{source}", webhook, methods=["POST"]),
-        Route("/webhooks/{source}/", webhook, methods=["POST"]),
-        Route("/healthz", _alive),
-        Route("/readyz", ready),
-    ]
-    return Starlette(
-        routes=routes,
-        exception_handlers={HTTPException: _rejected, ClientDisconnect: _gone},  # type: ignore[dict-item]
-        lifespan=lambda app: _lifespan(door, app),
-    )
-
-
-async def _stored(door: Door, name: str, items: list) -> Response:  # type: ignore[type-arg]
-    try:
-        batcher = await door.store()
-        answers = await batcher.store(items)
-    except Exception as error:  # noqa: BLE001 - whatever kept it from being stored, the sender shall try again
-        note("not stored", source=name, error=type(error).__name__)
-        return PlainTextResponse(REJECTED, 503, {"Retry-After": "5"})
-    for answer in answers:
-        note("stored", source=name, became=answer.kind.value, event_id=answer.event_id)
-    response = PlainTextResponse("ok\n", _success(door, name, answers))
-    if response.status_code == 204:
-        response = PlainTextResponse(status_code=204)
-    response.background = _AfterAnswer()  # type: ignore[assignment]
-    return response
-
-
-class _AfterAnswer:
     async def __call__(self) -> None:
         faults.point("receiver.after_answer")
 
 
-def _success(door: Door, name: str, answers: list[Acceptance]) -> int:
-    return door.settings.sources[name].success_status or 200
+OK = {
+    200: PlainTextResponse("ok\n", background=AfterAnswer()),
+    202: PlainTextResponse("ok\n", 202, background=AfterAnswer()),
+    204: Response(status_code=204, background=AfterAnswer()),
+}
 
 
-async def _body(request: Request, bytes_max: int) -> bytes:
-    """The exact bytes. Too many are refused before they are read: 413; none at all: still for the signature to judge."""
-    announced = request.headers.get("content-length", "")
-    if announced.isdecimal() and int(announced) > bytes_max:
-        raise HTTPException(413)
-    parts, size = [], 0
-    async for part in request.stream():
-        size += len(part)
-        if size > bytes_max:
-            raise HTTPException(413)
-        parts.append(part)
-    return b"".join(parts)
+class Door:
+    """The ASGI application `app` and what its routes share."""
+
+    def __init__(self, settings: Settings, opener: Callable[[], Database] | None = None) -> None:
+        """Raises Misconfigured for a source that cannot work as configured. Touches no database."""
+        self.sources = adapters(settings)
+        self.store = Store(settings, opener)
+        self.ended_well = True
+        self._limits = settings.receiver
+        self._hands = Hands(settings.receiver)
+        self.app = Starlette(
+            routes=[
+                Route("/webhooks/{source}", self._webhook, methods=["POST"]),
+                Route("/webhooks/{source}/", self._webhook, methods=["POST"]),
+                Route("/healthz", self._healthz),
+                Route("/readyz", self._readyz),
+            ],
+            exception_handlers={HTTPException: _refuse, Exception: _fail},
+            lifespan=self._lifespan,
+        )
+        self.app.router.redirect_slashes = False  # to a sender of webhooks a redirect is a failure
+
+    @asynccontextmanager
+    async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:
+        await self.store.start()
+        yield
+        self.ended_well = await self.store.stop(self._limits.grace_s)
+
+    async def _webhook(self, request: Request) -> Response:
+        adapter = self.sources.get(request.path_params["source"])
+        if adapter is None:
+            raise HTTPException(404)
+        received_at, headers = datetime.now(UTC), _headers(request)
+        if headers.get("content-encoding", "identity").lower() not in ("", "identity"):
+            raise _refusal(adapter, 415)
+        stage = 408
+        try:
+            async with asyncio.timeout(self._limits.answer_within_s):
+                with self._hands.free() as hand:
+                    body = await hand.take(request)
+                    stage = 503
+                    return await self._answer(adapter, await _read(adapter, headers, body, received_at))
+        except TimeoutError:
+            raise _refusal(adapter, stage, "not in time") from None
+        except TooMuch as error:
+            raise _refusal(adapter, error.status) from None
+        except ClientDisconnect:
+            raise _refusal(adapter, 400, "hung up") from None
+
+    async def _answer(self, adapter: Adapter, items: Sequence[Item]) -> Response:
+        try:
+            stored = await self.store.save(items)
+        except Exception as error:  # noqa: BLE001 - whatever kept it from being stored, the sender shall try again
+            reason = str(error) if isinstance(error, LedgerError) else type(error).__name__
+            raise _refusal(adapter, 503, reason) from None
+        note_decisions(items, stored)
+        return OK[adapter.success_status]
+
+    async def _healthz(self, _: Request) -> Response:
+        return PlainTextResponse("ok\n")
+
+    async def _readyz(self, _: Request) -> Response:
+        if await self.store.is_ready():
+            return PlainTextResponse("ready\n")
+        return PlainTextResponse("the database cannot be reached\n", 503, RETRY_AFTER)
 
 
-async def _alive(_: Request) -> Response:
-    return PlainTextResponse("ok\n")
+def _headers(request: Request) -> Headers:
+    """By lower-case name; a field that was sent several times as one, as RFC 9110 (5.3) reads it."""
+    found: dict[str, str] = {}
+    for name, value in request.headers.items():
+        found[name] = found[name] + FIELDS_JOINED + value if name in found else value
+    return found
 
 
-async def _ready(door: Door) -> Response:
-    looked_at, is_ready = door.ready
-    if time.monotonic() - looked_at > READY_FOR_S:
-        is_ready = await _look(door)
-        door.ready = (time.monotonic(), is_ready)
-    return PlainTextResponse(
-        "ready\n" if is_ready else "the database cannot be reached\n", 200 if is_ready else 503
-    )
-
-
-async def _look(door: Door) -> bool:
-    def look() -> None:
-        if door.database is not None:
-            with door.database.transaction() as tx:
-                tx.one("SELECT 1")
-
+async def _read(adapter: Adapter, headers: Headers, body: bytes, received_at: datetime) -> list[Item]:
     try:
-        await door.store()
-        await asyncio.wait_for(asyncio.to_thread(look), READY_WITHIN_S)
-        return True
-    except Exception:  # noqa: BLE001 - not ready is the answer, whatever the reason
-        return False
+        if len(body) < THREAD_FROM_BYTES:
+            return adapter.read(headers, body, received_at)
+        return await asyncio.to_thread(adapter.read, headers, body, received_at)
+    except Forged:
+        raise _refusal(adapter, 401) from None
+    except Malformed as error:
+        raise _refusal(adapter, 400, str(error)) from None
 
 
-async def _rejected(_: Request, error: HTTPException) -> Response:
-    return PlainTextResponse(REJECTED, error.status_code, error.headers)
+def _refusal(adapter: Adapter, status: int, reason: str = "") -> HTTPException:
+    """Noted with its reason; the sender learns the status alone. Reasons quote nothing that was received."""
+    note("refused", source=adapter.name, status=status, **({"reason": reason} if reason else {}))
+    return HTTPException(status, headers=RETRY_AFTER if status == 503 else None)
 
 
-async def _gone(_: Request, __: ClientDisconnect) -> Response:
-    return PlainTextResponse(REJECTED, 400)
+async def _refuse(_: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)  # noqa: S101 - for the type checker: registered for these only
+    return PlainTextResponse(REFUSED, error.status_code, error.headers)
 
 
-@asynccontextmanager
-async def _lifespan(door: Door, _: Starlette) -> AsyncIterator[None]:
-    yield
-    if door.batcher is not None:
-        await door.batcher.stop()
-    if door.database is not None:
-        door.database.close()
+async def _fail(_: Request, __: Exception) -> Response:
+    """A fault of ours. It cannot be known to be the content's, so the sender shall try again."""
+    return PlainTextResponse(REFUSED, 503, RETRY_AFTER)

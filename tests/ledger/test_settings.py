@@ -81,6 +81,14 @@ def test_what_is_left_out_follows_from_the_tables_name(good: Settings) -> None:
     )
 
 
+def test_a_key_lives_as_long_as_its_kind_is_known_for(written: Written) -> None:
+    written(
+        "".join(f'[providers.{kind}]\nkind = "{kind}"\nkey = "k"\n' for kind in ("agentmail", "inboxili"))
+    )
+    found = load().providers
+    assert (found["agentmail"].window_s, found["inboxili"].window_s) == (86_400.0, None)
+
+
 def test_values_have_their_types(good: Settings) -> None:
     assert good.sources["agentmail"].secrets == ("hook", "hook-before")
     assert good.worker.lease_s == 15.0
@@ -241,7 +249,7 @@ def test_the_handlers_sql_is_a_path_or_in_a_package(written: Written) -> None:
     written('[worker]\napp_sql = "ledger:receiver"')
     assert (load().app_sql or Path()).joinpath("__init__.py").is_file()
     written('[worker]\napp_sql = "no_such_package:sql"')
-    with pytest.raises(Misconfigured, match="no_such_package, which is not installed"):
+    with pytest.raises(Misconfigured, match="no_such_package is not installed"):
         _ = load().app_sql
 
 

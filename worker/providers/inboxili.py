@@ -52,7 +52,7 @@ TABLE = (
 NO_CODE = "http_error"  # the package's word for an answer without one
 
 # The package offers no hook for its transport; its one module finds the network under the name `urllib`.
-inboxili.client.urllib = SimpleNamespace(**names())  # type: ignore[attr-defined]
+vars(inboxili.client)["urllib"] = SimpleNamespace(**names())
 
 
 class Inboxili:

@@ -29,7 +29,7 @@ def main() -> int:
         return 2
     except OSError as error:
         sys.stderr.write(
-            f"sandbox: port {settings.sandbox_port} cannot be used ({error.strerror}). "
+            f"sandbox: port {settings.sandbox_port} cannot be used ({os.strerror(error.errno or 0)}). "
             "Choose another with NOTTWICE_SANDBOX_PORT.\n"
         )
         return 2

@@ -16,6 +16,8 @@ from worker.sandbox.store import Mail
 
 KEY_FORM = re.compile(r"[A-Za-z0-9\-._~]{1,256}")  # AgentMail's documentation: idempotency
 
+PAGE = 100
+
 
 class Invalid(Exception):
     """The provider would refuse this request; `status` and `code` as it would say them."""
@@ -64,11 +66,12 @@ def problem(provider: str, code: str, words: str) -> dict[str, Any]:
 
 def agentmail_messages(mails: Iterable[Mail], inbox: str, query: Mapping[str, str]) -> dict[str, Any]:
     """`GET messages` of an inbox: by label, newest first unless `ascending` (all that reconciliation asks)."""
-    wanted = {label for label in query.get("labels", "").split(",") if label}
+    wanted = _labels(query.get("labels", ""))
     fits = [m for m in mails if m.sender == inbox and wanted <= {*m.labels, "sent"}]
     if query.get("ascending") != "true":
         fits.reverse()
-    page = fits[: max(int(query.get("limit") or 100), 1)]
+    limit = query.get("limit", "")
+    page = fits[: int(limit) if limit.isdecimal() else PAGE]
     return {"count": len(page), "messages": [agentmail_item(m) for m in page]}
 
 
@@ -106,6 +109,15 @@ def agentmail_item(mail: Mail) -> dict[str, Any]:
         "created_at": mail.time,
         "updated_at": mail.time,
     }
+
+
+def _labels(text: str) -> set[str]:
+    """The package writes them as a JSON list; a person in a browser, with commas."""
+    try:
+        given = json.loads(text) if text.startswith("[") else text.split(",")
+    except ValueError:
+        raise Invalid(400, "validation_error", "The labels cannot be read.") from None
+    return {str(label) for label in given if label}
 
 
 def _object(body: bytes, status: int) -> Mapping[str, Any]:

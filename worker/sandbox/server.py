@@ -138,11 +138,8 @@ class Desk:
 
     async def messages(self, request: Request) -> Response:
         self._check_bearer("agentmail", request)
-        inbox, query = unquote(request.path_params["inbox"]), request.query_params
-        labels = ",".join(query.getlist("labels"))
-        found = apis.agentmail_messages(
-            self._store.find(provider="agentmail"), inbox, {**query, "labels": labels}
-        )
+        inbox, mails = unquote(request.path_params["inbox"]), self._store.find(provider="agentmail")
+        found = apis.agentmail_messages(mails, inbox, request.query_params)
         return JSONResponse(found)
 
     async def message(self, request: Request) -> Response:

@@ -1,37 +1,39 @@
-"""What a source's adapter is: bytes and headers in, deliveries out, or a reason why not."""
+"""What a source's adapter is: headers and bytes in, deliveries out, or a reason why not."""
 
 from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Callable, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import Any, Protocol
+from datetime import datetime
+from typing import Any, Final
 
 from ledger import payload
+from ledger.payload import Malformed
+from ledger.receiver.log import note
 from ledger.records import Delivery, Unusable, digest_of
 from ledger.settings import SourceSettings
+
+Item = Delivery | Unusable
+Headers = Mapping[str, str]  # by lower-case name; a field sent twice is joined with a comma (RFC 9110, 5.3)
+
+TYPE_BYTES_MAX = 200  # a type stands in an index, whose entries are limited to some 2,700 bytes
+SUCCESS: Final = 200
 
 
 class Forged(Exception):
     """The request is not authentic. Which check failed is nobody's business: the answer is the same for all."""
 
 
-class Adapter(Protocol):
-    """One source. `read` checks authenticity on the exact bytes before it looks at anything else.
-
-    Raises Forged (401), payload.Malformed (400); an authentic element without a usable key becomes Unusable.
-    """
-
-    def __init__(self, name: str, settings: SourceSettings, secrets: Sequence[str]) -> None: ...
-
-    def read(self, headers: Mapping[str, str], body: bytes, now: datetime) -> list[Delivery | Unusable]: ...
+class Unfit(Exception):
+    """An authentic element that cannot be an event; the message is the reason that quarantine shows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What an adapter says of one event. `key` parts are length-prefixed into the digest."""
+    """What an adapter says of one event. The parts of a key are length-prefixed into its digest."""
 
     type: str
     key: tuple[str, ...]
@@ -40,60 +42,118 @@ class Identity:
     occurred_at: datetime | None = None
 
 
-def delivery(
-    name: str, settings: SourceSettings, found: Identity, document: Any, body: bytes, content_type: str
-) -> Delivery | Unusable:
-    """The delivery of one whole body, or Unusable when its words cannot be stored."""
-    if not all(payload.is_storable(text) for text in (*found.key, found.type, *(found.occurrence or ()))):
-        return Unusable(
-            settings.namespace, name, 0, "Its key or type has characters that are not text.", body
+class Adapter(ABC):
+    """One source. A subclass says what is authentic and what identifies an event; the order of checks is here."""
+
+    def __init__(self, name: str, settings: SourceSettings, secrets: Sequence[str]) -> None:
+        self.name, self.settings = name, settings
+        self.secrets = [self.secret(text) for text in secrets]
+        self.success_status: int = settings.success_status or SUCCESS
+
+    @abstractmethod
+    def secret(self, text: str) -> bytes:
+        """The signing key. Raises Misconfigured."""
+
+    @abstractmethod
+    def is_authentic(self, headers: Headers, body: bytes, received_at: datetime) -> bool:
+        """Whether somebody who holds a secret signed exactly these bytes, and recently where there is a time."""
+
+    @abstractmethod
+    def items(self, headers: Headers, body: bytes) -> list[Item]:
+        """The events of an authentic body. Raises Malformed, or Unfit for the body as a whole."""
+
+    @property
+    @abstractmethod
+    def key_rule(self) -> tuple[str, ...]:
+        """Whose keys these are: ahead of the parts in every digest. Two sources with one rule share their events."""
+
+    def read(self, headers: Headers, body: bytes, received_at: datetime) -> list[Item]:
+        """Authenticity first, on the exact bytes. Raises Forged (401), Malformed (400), and nothing else.
+
+        An empty list is an authentic request without an event, as some senders use for a ping.
+        """
+        if not self._is_authentic(headers, body, received_at):
+            raise Forged
+        if not body:
+            raise Malformed("It is empty.")
+        try:
+            return self.items(headers, body)
+        except Malformed:
+            raise
+        except Unfit as error:
+            return [self.unusable(str(error), body)]
+        except Exception as error:  # noqa: BLE001 - our fault; the event is kept, and nobody retries it for days
+            note("adapter failed", source=self.name, error=type(error).__name__)
+            return [self.unusable("Our reading of it failed. This is a fault in Not Twice.", body)]
+
+    def _is_authentic(self, headers: Headers, body: bytes, received_at: datetime) -> bool:
+        try:
+            return self.is_authentic(headers, body, received_at)
+        except Exception as error:  # noqa: BLE001 - a stranger must not be able to make a 500
+            note("adapter failed", source=self.name, error=type(error).__name__)
+            return False
+
+    def delivery(self, found: Identity, document: Any, body: bytes, headers: Headers) -> Delivery:
+        """The event that was found. Raises Unfit when its words cannot be stored as text."""
+        _require_storable(found)
+        return Delivery(
+            namespace=self.settings.namespace,
+            source=self.name,
+            type=found.type,
+            event_key=" ".join(found.key),
+            key_digest=digest_of(*self.key_rule, *found.key),
+            body=body,
+            content_digest=payload.content_digest(document, self.settings.ignored_members),
+            occurrence_digest=digest_of(*self.key_rule, "occurrence", *found.occurrence)
+            if found.occurrence
+            else None,
+            content_type=payload.shown(headers.get("content-type", ""))[:200],
+            delivery_id=payload.shown(found.delivery_id)[:500],
+            occurred_at=found.occurred_at,
+            ignored=found.type in self.settings.ignored_types,
         )
-    return Delivery(
-        namespace=settings.namespace,
-        source=name,
-        type=found.type,
-        event_key=" ".join(found.key),
-        key_digest=digest_of(name, *found.key),
-        body=body,
-        content_digest=hashlib.sha256(payload.canonical(document, settings.ignored_members)).digest(),
-        occurrence_digest=digest_of(name, *found.occurrence) if found.occurrence else None,
-        content_type=content_type[:200],
-        delivery_id=found.delivery_id[:500],
-        occurred_at=found.occurred_at,
-        ignored=found.type in settings.ignored_types,
-    )
+
+    def unusable(self, reason: str, body: bytes, index: int = 0) -> Unusable:
+        return Unusable(self.settings.namespace, self.name, index, reason, body)
 
 
-def unusable(name: str, settings: SourceSettings, reason: str, body: bytes) -> Unusable:
-    return Unusable(settings.namespace, name, 0, reason, body)
+def _require_storable(found: Identity) -> None:
+    if len(found.type.encode("utf-8", "surrogatepass")) > TYPE_BYTES_MAX:
+        raise Unfit(f"Its type is longer than {TYPE_BYTES_MAX} bytes.")
+    if not all(payload.is_storable(text) for text in (found.type, *found.key, *(found.occurrence or ()))):
+        raise Unfit("Its type or an id has a NUL or half a surrogate pair, which is not text.")
 
 
-def matches_any(
-    given: Sequence[bytes],
-    secrets: Sequence[bytes],
-    signed: bytes,
-    algorithm: Callable[..., Any] = hashlib.sha256,
-) -> bool:
-    """Whether one of the signatures is the HMAC under one of the secrets; every pair is compared, in constant time."""
-    expected = [hmac.new(secret, signed, algorithm).digest() for secret in secrets]
+def require_id(value: Any, name: str) -> str:
+    """The text of an id. Raises Unfit, because a missing id must never become a key like any other missing one."""
+    text = payload.identity(value)
+    if text is None:
+        raise Unfit(f"It has no usable {name}.")
+    return text
+
+
+def matches_any(given: Sequence[bytes], secrets: Sequence[bytes], *signed: bytes) -> bool:
+    """Whether one of the signatures is the HMAC-SHA256 of the signed parts under one of the secrets.
+
+    Every pair is compared, each in constant time.
+    """
+    expected = [_hmac(secret, signed) for secret in secrets]
     return sum(hmac.compare_digest(g, e) for g in given for e in expected) > 0
 
 
-def fresh(timestamp: str, now: datetime, tolerance_s: float) -> bool:
-    """Whether a Unix time in seconds is within the tolerance, both ways (the replay window is twice that)."""
-    if not (timestamp.isascii() and timestamp.isdecimal() and len(timestamp) <= 12):
+def _hmac(secret: bytes, signed: tuple[bytes, ...]) -> bytes:
+    mac = hmac.new(secret, digestmod=hashlib.sha256)
+    for part in signed:
+        mac.update(part)
+    return mac.digest()
+
+
+def fresh(timestamp: str, received_at: datetime, tolerance_s: float, *, unit: str = "s") -> bool:
+    """Whether a Unix time is within the tolerance, both ways: the window for a replay is twice that.
+
+    Digits only: no sign, no blank, no fraction. Seconds are never guessed to be milliseconds.
+    """
+    if not (timestamp.isascii() and timestamp.isdecimal() and len(timestamp) <= 15):
         return False
-    return abs(now.timestamp() - int(timestamp)) <= tolerance_s
-
-
-def moment(value: Any) -> datetime | None:
-    """A time from a payload: ISO 8601, or Unix seconds; None for anything else. Display only, never a lease."""
-    try:
-        if isinstance(value, str):
-            at = datetime.fromisoformat(value)
-            return at if at.tzinfo else at.replace(tzinfo=UTC)
-        if isinstance(value, int) and not isinstance(value, bool) and 0 < value < 10**11:
-            return datetime.fromtimestamp(value, UTC)
-    except (ValueError, OverflowError):
-        pass
-    return None
+    signed_at = int(timestamp) / (1000 if unit == "ms" else 1)
+    return abs(received_at.timestamp() - signed_at) <= tolerance_s

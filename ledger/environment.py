@@ -1,0 +1,78 @@
+"""What the environment says: where home is, which ports, which file, which secrets."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from importlib.util import find_spec
+from pathlib import Path
+
+from ledger.errors import Misconfigured
+
+PORTS = {"receiver_port": 8080, "console_port": 8501, "sandbox_port": 8090}
+
+
+def home_folder() -> Path:
+    """NOTTWICE_HOME: data, and configuration that is made."""
+    return Path(os.environ.get("NOTTWICE_HOME") or "~/.nottwice").expanduser().absolute()
+
+
+def config_file(home: Path) -> Path | None:
+    """The file that NOTTWICE_CONFIG names, else what stands in the home; None when there is neither."""
+    if named := os.environ.get("NOTTWICE_CONFIG"):
+        return Path(named).expanduser().absolute()
+    return next((file for file in (home / "nottwice.toml", home / "demo.toml") if file.is_file()), None)
+
+
+def ports() -> dict[str, int]:
+    """By the settings' names. Raises Misconfigured for what is no port."""
+    return {name: _port(f"NOTTWICE_{name.upper()}", default) for name, default in PORTS.items()}
+
+
+def database_url() -> str | None:
+    return os.environ.get("DATABASE_URL") or None
+
+
+def secret_variable(name: str) -> str:
+    """`agentmail-webhook` is looked for as NOTTWICE_SECRET_AGENTMAIL_WEBHOOK."""
+    return "NOTTWICE_SECRET_" + "".join(c if c.isalnum() else "_" for c in name).upper()
+
+
+def given_secret(name: str) -> str | None:
+    """The secret as an environment variable: ours, else the one of its own name."""
+    return os.environ.get(secret_variable(name)) or os.environ.get(name) or None
+
+
+def kept_secret(name: str, files: Iterable[Path]) -> str | None:
+    """The secret from the first of the files that exists. Raises Misconfigured for one that says nothing."""
+    path = next((file for file in files if file.is_file()), None)
+    if path is None:
+        return None
+    try:
+        found = path.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        what = type(error).__name__
+        raise Misconfigured(f"The secret {name} cannot be read from {path}: {what}.") from None
+    if not found:
+        raise Misconfigured(f"The file {path} of the secret {name} is empty.")
+    return found
+
+
+def package_folder(name: str) -> Path:
+    """Where a package's files are, without running it. Raises Misconfigured when it is not installed."""
+    try:
+        spec = find_spec(name)
+    except ImportError:  # the package around it is missing
+        spec = None
+    if spec is None or not spec.submodule_search_locations:
+        raise Misconfigured(
+            f"The package {name} is not installed here. If it is one of ours, install `not-twice[console,embedded]`."
+        )
+    return Path(next(iter(spec.submodule_search_locations)))
+
+
+def _port(variable: str, default: int) -> int:
+    text = os.environ.get(variable) or str(default)
+    if not (text.isdecimal() and 1 <= int(text) <= 65_535):
+        raise Misconfigured(f"{variable} is {text!r}; a port is a number from 1 to 65535.")
+    return int(text)

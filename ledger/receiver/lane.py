@@ -1,0 +1,199 @@
+"""Lanes: queues of requests that wait to be stored, and the writers that empty them.
+
+A batch that fails is halved, not taken singly, until the one that is to blame stands alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import cached_property, partial
+
+from ledger import inbox
+from ledger.database import sqlstate
+from ledger.errors import LedgerError, Unavailable
+from ledger.receiver.log import note
+from ledger.receiver.sources.adapter import Item
+from ledger.receiver.writer import Writer, is_about_content, is_about_one, is_lock_timeout
+from ledger.records import Acceptance, Delivery, Unusable
+from ledger.settings import ReceiverSettings
+
+REFUSED_BY_THE_DATABASE = "The database cannot hold it as an event."
+
+
+class Waiting:
+    """One request: its items are stored together or not at all. `answer` is done when it is answered or gave up."""
+
+    def __init__(self, items: Sequence[Item]) -> None:
+        self.items = items
+        self.size = sum(len(item.body) for item in items)
+        self.answer: asyncio.Future[list[Acceptance]] = asyncio.get_running_loop().create_future()
+
+    @cached_property
+    def keys(self) -> frozenset[bytes]:
+        """What its locks are about. Worked out only when something hangs."""
+        return frozenset(inbox.lane_key(item) for item in self.items)
+
+    def settle(self, stored: list[Acceptance]) -> None:
+        with suppress(asyncio.InvalidStateError):  # it gave up; the repeat will find the row
+            self.answer.set_result(stored)
+
+    def refuse(self, error: LedgerError) -> None:
+        with suppress(asyncio.InvalidStateError):
+            self.answer.set_exception(error)
+            self.answer.exception()  # marked as seen: nobody may be waiting any more
+
+
+Hung = Callable[[list[Waiting]], None]
+
+
+class Lane:
+    """A queue and the writers that empty it, each in a thread of its own."""
+
+    def __init__(self, writers: Sequence[Writer], settings: ReceiverSettings, hung: Hung) -> None:
+        self._settings, self._hung = settings, hung
+        self._loop = asyncio.get_running_loop()
+        self._queue: deque[Waiting] = deque()
+        self._idle, self._all = list(writers), len(writers)
+        self._threads = ThreadPoolExecutor(len(writers), thread_name_prefix="writer")
+        self._timer: asyncio.TimerHandle | None = None
+        self._moved = asyncio.Event()
+
+    @property
+    def is_busy(self) -> bool:
+        return bool(self._queue) or len(self._idle) < self._all
+
+    async def drained(self) -> None:
+        """Returns when nothing waits and nobody writes."""
+        while self.is_busy:
+            self._moved.clear()
+            await self._moved.wait()
+
+    def put(self, waiting: Waiting) -> None:
+        """Raises Unavailable when too many wait already."""
+        if len(self._queue) >= self._settings.queue_max:
+            raise Unavailable("Too many requests wait to be stored. Try again later.")
+        self._queue.append(waiting)
+        if len(self._queue) >= self._settings.batch_max:
+            self._set_out()
+        elif self._idle and self._timer is None:
+            self._timer = self._loop.call_later(self._settings.batch_wait_s, self._set_out)
+
+    def close(self) -> None:
+        self._threads.shutdown(wait=False)
+
+    # -- in the event loop --------------------------------------------------------------------------------
+
+    def _set_out(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        while self._idle and self._queue:
+            batch = self._take()
+            if batch:
+                writer = self._idle.pop()
+                work = self._loop.run_in_executor(self._threads, self._write, writer, batch)
+                work.add_done_callback(partial(self._return, writer, batch))
+        self._moved.set()
+
+    def _take(self) -> list[Waiting]:
+        """The next ones that still wait, as many and as big as one transaction may be."""
+        batch: list[Waiting] = []
+        size = 0
+        while self._queue and len(batch) < self._settings.batch_max:
+            size += self._queue[0].size
+            if batch and size > self._settings.batch_bytes_max:
+                break
+            waiting = self._queue.popleft()
+            if not waiting.answer.done():
+                batch.append(waiting)
+        return batch
+
+    def _return(self, writer: Writer, batch: list[Waiting], work: asyncio.Future[None]) -> None:
+        self._idle.append(writer)
+        if error := work.exception():  # a fault of ours; the lane goes on
+            note("writer failed", error=type(error).__name__)
+            self._refuse(batch, error)
+        self._set_out()  # whoever came meanwhile has waited long enough
+
+    def _settle(self, part: list[Waiting], stored: list[Acceptance]) -> None:
+        answers = iter(stored)
+        for waiting in part:
+            waiting.settle([next(answers) for _ in waiting.items])
+
+    def _refuse(self, part: list[Waiting], error: BaseException) -> None:
+        reason = sqlstate(error) or type(error).__name__
+        for waiting in part:
+            waiting.refuse(Unavailable(f"It could not be stored ({reason}). Try again later."))
+
+    # -- in the writer's thread ---------------------------------------------------------------------------
+
+    def _write(self, writer: Writer, batch: list[Waiting]) -> None:
+        parts = [batch]
+        while parts:
+            part = [waiting for waiting in parts.pop() if not waiting.answer.done()]
+            if part:
+                parts += self._write_part(writer, part)
+
+    def _write_part(self, writer: Writer, part: list[Waiting]) -> list[list[Waiting]]:
+        """Stores it, or returns its halves, the first one last."""
+        try:
+            stored = writer.store([item for waiting in part for item in waiting.items])
+        except Exception as error:  # noqa: BLE001 - sorted out below; every one ends in an answer
+            if self._is_to_be_halved(part, error):
+                middle = len(part) // 2
+                return [part[middle:], part[:middle]]
+            self._give_up(writer, part, error)
+        else:
+            self._tell(self._settle, part, stored)
+        return []
+
+    def _give_up(self, writer: Writer, part: list[Waiting], error: Exception) -> None:
+        if is_lock_timeout(error):
+            self._tell(self._hung, part)
+        elif is_about_content(error):
+            note("refused by the database", error=sqlstate(error) or type(error).__name__)
+            self._quarantine(writer, part)
+        else:
+            self._tell(self._refuse, part, error)
+
+    def _quarantine(self, writer: Writer, part: list[Waiting]) -> None:
+        """An answer of 503 would bring the same bytes back for days."""
+        try:
+            stored = writer.store([_unusable(item) for waiting in part for item in waiting.items])
+        except Exception as error:  # noqa: BLE001 - then it is not about the content after all
+            self._tell(self._refuse, part, error)
+        else:
+            self._tell(self._settle, part, stored)
+
+    def _is_to_be_halved(self, part: list[Waiting], error: Exception) -> bool:
+        return len(part) > 1 and is_about_one(error)
+
+    def _tell(self, what: Callable[..., None], *values: object) -> None:
+        self._loop.call_soon_threadsafe(what, *values)
+
+
+class SideLane(Lane):
+    """The deliveries of one hanging key at a time, together; whose lock still hangs goes to the end of the queue."""
+
+    def _take(self) -> list[Waiting]:
+        first = next((waiting for waiting in self._queue if not waiting.answer.done()), None)
+        if first is None:
+            self._queue.clear()
+            return []
+        alike = [w for w in self._queue if not w.answer.done() and not w.keys.isdisjoint(first.keys)]
+        others = [w for w in self._queue if not w.answer.done() and w.keys.isdisjoint(first.keys)]
+        self._queue = deque([*others, *alike[self._settings.batch_max :]])
+        return alike[: self._settings.batch_max]
+
+    def _is_to_be_halved(self, part: list[Waiting], error: Exception) -> bool:
+        return not is_lock_timeout(error) and super()._is_to_be_halved(part, error)
+
+
+def _unusable(item: Item) -> Unusable:
+    if isinstance(item, Delivery):
+        return Unusable(item.namespace, item.source, 0, REFUSED_BY_THE_DATABASE, item.body)
+    return item

@@ -1,0 +1,112 @@
+"""The receiver as a process: one port, one event loop, and what signals mean.
+
+SIGTERM and SIGINT: no new connections, what is in hand is answered, exit 0. SIGHUP: configuration and secrets are
+read again; a bad file keeps the old ones and says so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from math import ceil
+
+import uvicorn
+
+from ledger.errors import LedgerError, Misconfigured
+from ledger.receiver.app import Door
+from ledger.receiver.log import Lines, note
+from ledger.receiver.sources import adapters
+from ledger.receiver.wire import Protocol
+from ledger.settings import Settings, load
+
+BACKLOG = 2048
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+def serve(settings: Settings, *, reread: Callable[[], Settings] = load) -> None:
+    """Serve until a signal. Raises Misconfigured when it cannot start, or when the database is not ours."""
+    door = Door(settings)
+    listener = _listen(settings)
+    logging.basicConfig(handlers=[Lines()], level=logging.WARNING, force=True)
+    Server(door, settings, reread).run(sockets=[listener])
+    if door.store.failure is not None:
+        raise door.store.failure
+    if (
+        not door.ended_well
+    ):  # every request is answered, but a transaction hangs, and its thread would hold us
+        note("stopped", in_hand=True)
+        os._exit(1)
+    note("stopped")
+
+
+class Server(uvicorn.Server):
+    """Ends by returning, so that the exit code is ours; uvicorn's own would end by the signal again."""
+
+    def __init__(self, door: Door, settings: Settings, reread: Callable[[], Settings]) -> None:
+        limits = settings.receiver
+        super().__init__(
+            uvicorn.Config(
+                door.app,
+                loop="uvloop",
+                http=Protocol,
+                ws="none",
+                lifespan="on",
+                backlog=BACKLOG,
+                access_log=False,
+                server_header=False,
+                proxy_headers=False,
+                log_config=None,
+                timeout_graceful_shutdown=ceil(limits.grace_s),
+            )
+        )
+        self._door, self._settings, self._reread = door, settings, reread
+        door.store.on_failure = self._stop
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        loop = asyncio.get_running_loop()
+        for number in STOP_SIGNALS:
+            loop.add_signal_handler(number, self._stop)
+        loop.add_signal_handler(signal.SIGHUP, self._read_again)
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        sources = sorted(self._door.sources)
+        note(
+            "listening", host=self._settings.receiver.host, port=self._settings.receiver_port, sources=sources
+        )
+
+    def _stop(self) -> None:
+        self.should_exit = True
+
+    def _read_again(self) -> None:
+        try:
+            self._door.sources = adapters(self._reread())
+            note("configuration read again", sources=sorted(self._door.sources))
+        except LedgerError as error:
+            note("configuration kept", reason=str(error))
+
+
+def _listen(settings: Settings) -> socket.socket:
+    """The port, taken before anything else starts. Several receivers on one port need `reuse_port` in all of them."""
+    host, port = settings.receiver.host, settings.receiver_port
+    listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if settings.receiver.reuse_port:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    try:
+        listener.bind((host, port))
+        listener.listen(BACKLOG)
+    except OSError as error:
+        listener.close()
+        raise Misconfigured(
+            f"Port {port} of {host} cannot be used ({error.strerror}). "
+            "Stop what uses it, or choose another port with NOTTWICE_RECEIVER_PORT."
+        ) from None
+    return listener

@@ -1,0 +1,102 @@
+"""The database behind the front door: opened as soon as it can be, and looked at for /readyz."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+
+from ledger import schema
+from ledger.database import Database
+from ledger.errors import Misconfigured, Unavailable
+from ledger.receiver.batcher import Batcher
+from ledger.receiver.log import note
+from ledger.receiver.sources.adapter import Item
+from ledger.records import Acceptance
+from ledger.settings import Settings
+
+AGAIN_S = 1.0  # between two tries to open the database
+START_WAIT_S = 1.0  # how long a start waits for the first try
+READY_FOR_S = 1.0  # how long one look at the database answers /readyz
+READY_WITHIN_S = 2.0
+
+
+class Store:
+    """Starts without a database and recovers by itself. `failure` is set when it never can: the process must stop."""
+
+    def __init__(self, settings: Settings, opener: Callable[[], Database] | None = None) -> None:
+        self.failure: Misconfigured | None = None
+        self.on_failure: Callable[[], None] = lambda: None
+        self._settings = settings
+        pool = settings.receiver.writers + 2  # the side lane, and a look for /readyz
+        self._opener = opener or (lambda: settings.open_database("receiver", pool_size=pool))
+        self._database: Database | None = None
+        self._batcher: Batcher | None = None
+        self._opening: asyncio.Task[None] | None = None
+        self._looking: asyncio.Future[None] | None = None
+        self._is_ready, self._looked_at = False, float("-inf")
+
+    async def start(self) -> None:
+        """Returns when the database is open, or when that takes too long to wait for."""
+        self._opening = asyncio.create_task(self._open())
+        await asyncio.wait({self._opening}, timeout=START_WAIT_S)
+
+    async def save(self, items: Sequence[Item]) -> list[Acceptance]:
+        """What became of each item, once it is durable. Raises Unavailable: nothing may be acknowledged."""
+        if self._batcher is None:
+            raise Unavailable("The database is not open yet. Try again later.")
+        return await self._batcher.store(items)
+
+    async def is_ready(self) -> bool:
+        """Whether the database answers. One look at a time, good for a second; one that takes long is a no."""
+        if self._batcher is None:
+            return False
+        if self._looking is None and time.monotonic() - self._looked_at > READY_FOR_S:
+            self._looking = asyncio.get_running_loop().run_in_executor(None, self._look)
+            self._looking.add_done_callback(self._looked)
+        if self._looking is not None:
+            await asyncio.wait({self._looking}, timeout=READY_WITHIN_S)
+        return self._is_ready and self._looking is None
+
+    async def stop(self, within_s: float) -> bool:
+        """Whether everything that was taken in came to an end in time."""
+        if self._opening is not None:
+            self._opening.cancel()
+        ended = self._batcher is None or await self._batcher.stop(within_s)
+        if ended and self._database is not None:
+            self._database.close()
+        return ended
+
+    async def _open(self) -> None:
+        while self._batcher is None:
+            try:
+                self._database = await asyncio.to_thread(self._open_once)
+                self._batcher = Batcher(self._database, self._settings.receiver)
+            except Misconfigured as error:
+                self.failure = error
+                self.on_failure()
+                return
+            except Exception as error:  # noqa: BLE001 - whatever it is, the next try may succeed
+                note("database not open", error=type(error).__name__)
+                await asyncio.sleep(AGAIN_S)
+        note("database open")
+
+    def _open_once(self) -> Database:
+        database = self._opener()
+        try:
+            schema.check(database)
+            if not self._settings.database.allow_unsafe:
+                schema.refuse_unsafe(database)
+        except BaseException:
+            database.close()
+            raise
+        return database
+
+    def _look(self) -> None:
+        assert self._database is not None  # noqa: S101 - for the type checker: there is a batcher
+        with self._database.transaction() as tx:
+            tx.one("SELECT 1")
+
+    def _looked(self, look: asyncio.Future[None]) -> None:
+        self._is_ready = not look.cancelled() and look.exception() is None
+        self._looked_at, self._looking = time.monotonic(), None
