@@ -1,6 +1,7 @@
 """The console's entry: every visit runs this first, whatever address it asks for.
 
-The folder is `screens/`, not `pages/`: beside the entry script Streamlit serves a folder of that name without it.
+The folder is `screens/`, not `pages/`: beside the entry script Streamlit serves a folder of that name to a first
+visitor without running the entry script (seen with 1.67).
 """
 
 from __future__ import annotations
@@ -14,67 +15,68 @@ st.set_page_config(page_title="Not Twice", page_icon=str(Path(__file__).with_nam
 from dashboard import session  # noqa: E402 - the page must be configured before anything draws
 from dashboard.components import database_gone, style  # noqa: E402
 from dashboard.screens import me, overview, review  # noqa: E402
+from dashboard.words import named  # noqa: E402
 from ledger.errors import Misconfigured, Unavailable  # noqa: E402
+from ledger.records import Role  # noqa: E402
 
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
+LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
+FIRST_PAGE = {Role.SUPPORT: "review", Role.ADMIN: "review"}  # for everybody else the overview
 
 
 def main() -> None:
     style()
-    address = st.get_option("server.address")
-    if address not in LOOPBACK:
-        st.error(
-            "The console does not listen beyond this machine without sign-in. "
-            "Start it with --server.address=127.0.0.1, and put nothing in front of it."
-        )
-        st.stop()
+    _refuse_beyond_loopback()
     try:
-        who = session.person()
-        waiting = _waiting()
+        if not session.people_here():
+            raise Misconfigured("Nobody is named in [console] people, so nobody can act here. Add yourself.")
     except Misconfigured as error:
-        st.error("The console cannot start as it is configured.")
+        st.title("The console cannot start as it is configured.", anchor=False)
         st.text(str(error))
         st.stop()
-    except Unavailable:
-        _gone()
-        return
-    _navigate(who.name, who.role.value, waiting, session.HOME.get(who.role, "overview"))
+    _navigate()
 
 
-def _waiting() -> int | None:
-    snapshot = overview.now_or_last()
-    return snapshot.needs_review + snapshot.proposed if snapshot else None
+def _refuse_beyond_loopback() -> None:
+    if st.get_option("server.address") not in LOOPBACK:
+        st.title("The console does not listen beyond this machine without sign-in.", anchor=False)
+        st.markdown("Start it with `--server.address=127.0.0.1`, and put nothing in front of it.")
+        st.stop()
 
 
-def _navigate(name: str, role: str, waiting: int | None, first: str) -> None:
+def _navigate() -> None:
+    who, figures = session.chosen(), session.figures().figures
+    waiting = figures.for_people if figures else 0
+    st.session_state["drawn_waiting"] = waiting
+
     def home() -> None:  # the default page has no address of its own, so it must not be a real one
-        st.switch_page(pages[first])
+        st.switch_page(pages[FIRST_PAGE.get(who.role, "overview")])
 
-    title = f"Review · {waiting}" if waiting else "Review"
+    title = f"{named(who.name)} · {who.role.value}"
     pages = {
         "overview": st.Page(overview.page, title="Overview", url_path="overview"),
-        "review": st.Page(review.page, title=title, url_path="review"),
-        "me": st.Page(me.page, title=f"{name} · {role}", url_path="me", icon=":material/account_circle:"),
+        "review": st.Page(
+            review.page, title=f"Review · {waiting}" if waiting else "Review", url_path="review"
+        ),
+        "me": st.Page(me.page, title=title, url_path="me", icon=":material/account_circle:"),
     }
     st.session_state["pages"] = pages
-    default = st.Page(home, title="Home", default=True, visibility="hidden")
-    chosen = st.navigation([default, *pages.values()], position="top")
+    hidden = st.Page(home, title="Home", default=True, visibility="hidden")
+    chosen = st.navigation([hidden, *pages.values()], position="top")
     try:
         chosen.run()
     except Unavailable:
-        database_gone(None)
-        st.button("Try again", icon=":material/refresh:")
+        _gone()
+    else:
+        me.frame()
 
 
 @st.fragment(run_every="2s")
 def _gone() -> None:
-    """No page can be drawn yet; look again until one can."""
-    database_gone(None)
-    try:
-        session.person()
-    except Unavailable:
-        return
-    st.rerun()
+    """This page needs the database. Say so, and draw it as soon as it answers."""
+    glance = session.figures()
+    if glance.gone_since is None:
+        st.rerun()
+    database_gone(glance.gone_since, None, session.refresh_s())
 
 
 main()

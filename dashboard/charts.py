@@ -1,4 +1,4 @@
-"""Plotly pictures in the state colours. Labels are our own words, worker names have no markup left."""
+"""Pictures in the colours of state. Numbers, our own words and names of workers; links do the going, not charts."""
 
 from __future__ import annotations
 
@@ -8,140 +8,138 @@ import plotly.graph_objects as go
 import streamlit as st
 from plotly.subplots import make_subplots
 
-from ledger.desk import LeaseAge, Minute
+from dashboard.colours import PAGES, SHADES, Mode, State
+from dashboard.words import named
+from ledger.views import LeaseAge, Minute
 
-STATE = {
-    "light": {
-        "waiting": "#5C6975",
-        "working": "#0B3C86",
-        "done": "#2B978A",
-        "person": "#C8781A",
-        "broken": "#B8180C",
-        "twin": "#9F6FEC",
-        "line": "#E4E3DF",
-        "soft": "#565E66",
-        "ink": "#1E2328",
-        "page": "#FFFFFF",
-    },
-    "dark": {
-        "waiting": "#8F959F",
-        "working": "#4A80E2",
-        "done": "#A6F0CC",
-        "person": "#FBA530",
-        "broken": "#E23B2E",
-        "twin": "#CAB5FE",
-        "line": "#34312E",
-        "soft": "#B5B1AA",
-        "ink": "#ECEAE6",
-        "page": "#171614",
-    },
-}
 FONT = "Source Sans, sans-serif"
-LATE = 2 / 3  # of a lease: from here it ages
+BARS_PX, CHART_PX = 118, 196
+AGEING = 2 / 3  # of a lease: it should have been renewed by then
+SYMBOLS: dict[State, str] = {"working": "circle", "person": "diamond", "broken": "x"}
+Bar = tuple[str, int, State]
 
 
-def palette() -> dict[str, str]:
-    return STATE["dark" if getattr(st.context.theme, "type", "light") == "dark" else "light"]
-
-
-def bars(rows: Sequence[tuple[str, int, str]], key: str) -> None:
-    """One horizontal bar a state, its number at the end."""
-    c, upside_down = palette(), list(rows)[::-1]
-    top = max((n for _, n, _ in rows), default=0) or 1
+def bars(rows: Sequence[Bar], mode: Mode) -> go.Figure:
+    """One horizontal bar a state, its number at the end, no axis."""
+    upwards, top = list(rows)[::-1], max((n for _, n, _ in rows), default=0) or 1
+    ink = PAGES[mode].ink
     figure = go.Figure(
         go.Bar(
-            y=[name for name, _, _ in upside_down],
-            x=[n for _, n, _ in upside_down],
+            y=[name for name, _, _ in upwards],
+            x=[n for _, n, _ in upwards],
             orientation="h",
-            marker_color=[c[tone] for _, _, tone in upside_down],
-            text=[f" {n:,}" for _, n, _ in upside_down],
+            marker_color=[SHADES[mode][state].fill for _, _, state in upwards],
+            text=[f" {n:,}" for _, n, _ in upwards],
             textposition="outside",
             cliponaxis=False,
-            textfont={"color": c["ink"]},
+            textfont={"color": ink},
             hoverinfo="skip",
         )
     )
-    _dress(figure, 30 * len(rows), c)
-    figure.update_xaxes(visible=False, range=[0, top * 1.4])
-    figure.update_yaxes(showgrid=False, tickfont={"color": c["ink"]}, ticksuffix="  ")
-    _show(figure, key, ", ".join(f"{name}: {n}" for name, n, _ in rows))
+    _dress(figure, BARS_PX, mode)
+    figure.update_xaxes(visible=False, range=[0, top * 1.38])
+    return figure.update_yaxes(showgrid=False, tickfont={"color": ink}, ticksuffix="  ")
 
 
-def deliveries(rows: Sequence[Minute], key: str) -> None:
-    """New and duplicate deliveries a minute, and under them the share of duplicates."""
-    c, x = palette(), [m.at.replace(tzinfo=None) for m in rows]
+def deliveries(minutes: Sequence[Minute], mode: Mode) -> go.Figure:
+    """New and duplicate deliveries a minute, and under them, on the same time axis, the share of duplicates."""
+    twin, x = SHADES[mode]["twin"].fill, [m.at.replace(tzinfo=None) for m in minutes]  # Plotly drops the zone
     figure = make_subplots(rows=2, cols=1, shared_xaxes=True, row_heights=[0.66, 0.34], vertical_spacing=0.07)
-    figure.add_bar(x=x, y=[m.new for m in rows], marker_color=c["waiting"], name="New", row=1, col=1)
-    figure.add_bar(
-        x=x, y=[m.duplicates for m in rows], marker_color=c["twin"], name="Duplicate", row=1, col=1
-    )
-    share = [100 * m.duplicates / (m.new + m.duplicates) if m.new + m.duplicates else None for m in rows]
-    figure.add_scatter(
-        x=x, y=share, mode="lines", line={"color": c["twin"], "width": 2}, connectgaps=True, name="Duplicates",
-        hovertemplate="%{y:.0f} %", showlegend=False, row=2, col=1,
-    )  # fmt: skip
-    _dress(figure, 196, c)
-    figure.update_layout(
-        barmode="stack", hovermode="x unified", showlegend=True, bargap=0.15, margin={"t": 24},
-        legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0, "traceorder": "normal"},
-    )  # fmt: skip
+    new = {"y": [m.new for m in minutes], "marker_color": SHADES[mode]["waiting"].fill, "name": "New"}
+    again = {"y": [m.duplicates for m in minutes], "marker_color": twin, "name": "Duplicate"}
+    for series in (new, again):
+        figure.add_bar(x=x, row=1, col=1, **series)
+    line = {
+        "mode": "lines",
+        "line": {"color": twin, "width": 2},
+        "showlegend": False,
+        "name": "Duplicates, %",
+    }
+    figure.add_scatter(x=x, y=[_share(m) for m in minutes], hovertemplate="%{y:.0f} %", row=2, col=1, **line)
+    _dress(figure, CHART_PX, mode)
+    legend = {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0, "traceorder": "normal"}
+    figure.update_layout(barmode="stack", hovermode="x unified", showlegend=True, legend=legend, bargap=0.15)
+    figure.update_layout(margin={"t": 24})
     figure.update_xaxes(showgrid=False, tickformat="%H:%M")
     figure.update_yaxes(nticks=4, rangemode="tozero")
-    figure.update_yaxes(
-        range=[0, 105], tickvals=[0, 50, 100], ticktext=["0 %", "50 %", "100 %"], row=2, col=1
-    )
-    _show(
-        figure, key, "New and duplicate deliveries per minute over the last hour, and the share of duplicates"
-    )
+    top = 50 if max((_share(m) or 0 for m in minutes), default=0) <= 50 else 100
+    ticks = {"tickvals": [0, top / 2, top], "ticktext": ["0 %", f"{top / 2:.0f} %", f"{top} %"]}
+    return figure.update_yaxes(range=[0, top * 1.1], row=2, col=1, **ticks)
 
 
-def lease_ages(rows: Sequence[LeaseAge], lease_s: float, key: str) -> None:
-    """One mark a claim: how long ago, by which worker. Past the line another worker takes over."""
-    c = palette()
-    groups = {
-        "fresh": ("circle", c["working"], [r for r in rows if r.age_s < LATE * lease_s]),
-        "ageing": ("diamond", c["person"], [r for r in rows if LATE * lease_s <= r.age_s < lease_s]),
-        "expired": ("x", c["broken"], [r for r in rows if r.age_s >= lease_s]),
+def _share(minute: Minute) -> float | None:
+    total = minute.new + minute.duplicates
+    return 100 * minute.duplicates / total if total else None
+
+
+def lease_ages(leases: Sequence[LeaseAge], lease_s: float, mode: Mode) -> go.Figure:
+    """One mark a lease: its age, by worker. Past the red line another worker takes over."""
+    shades, page = SHADES[mode], PAGES[mode]
+    states = [age_state(lease.age_s, lease_s) for lease in leases]
+    marker = {
+        "size": 11,
+        "opacity": 0.9,
+        "line": {"color": page.page, "width": 1.5},
+        "color": [shades[state].fill for state in states],
+        "symbol": [SYMBOLS[state] for state in states],
     }
-    figure = go.Figure()
-    for name, (symbol, color, marks) in groups.items():
-        figure.add_scatter(
-            x=[r.age_s for r in marks], y=[_plain(r.worker) for r in marks], mode="markers", name=name,
-            marker={"symbol": symbol, "color": color, "size": 10, "opacity": 0.9},
-            hovertemplate="%{x:.1f} s<extra></extra>",
-        )  # fmt: skip
-    right = max(lease_s * 1.5, *(r.age_s * 1.1 for r in rows), 0) if rows else lease_s * 1.5
-    figure.add_vrect(x0=lease_s, x1=right, fillcolor=c["broken"], opacity=0.08, line_width=0)
-    figure.add_vline(x=lease_s, line={"color": c["broken"], "width": 1.5})
-    _dress(figure, 196, c)
-    figure.update_xaxes(range=[0, right], ticksuffix=" s")
-    figure.update_yaxes(tickfont={"color": c["ink"]}, ticksuffix="  ", type="category")
-    _show(
-        figure, key, f"{len(rows)} claims by age; the oldest {max((r.age_s for r in rows), default=0):.0f} s"
-    )
-
-
-def _plain(text: str) -> str:
-    """Plotly reads tags in labels."""
-    return text.replace("<", "‹").replace(">", "›")
-
-
-def _dress(figure: go.Figure, height: int, c: dict[str, str]) -> None:
-    figure.update_layout(
-        height=height, margin={"l": 4, "r": 4, "t": 4, "b": 4}, template="none", showlegend=False, bargap=0.3,
-        paper_bgcolor="rgba(0,0,0,0)", plot_bgcolor="rgba(0,0,0,0)", uirevision="keep",
-        font={"family": FONT, "size": 13.5, "color": c["ink"]},
-        hoverlabel={"bgcolor": c["page"], "bordercolor": c["line"], "font": {"color": c["ink"], "family": FONT}},
-    )  # fmt: skip
-    for axes in (figure.update_xaxes, figure.update_yaxes):
-        axes(
-            gridcolor=c["line"],
-            zeroline=False,
-            tickfont={"color": c["soft"]},
-            automargin=True,
-            fixedrange=True,
+    figure = go.Figure(
+        go.Scatter(
+            x=[round(lease.age_s, 1) for lease in leases],
+            y=[named(lease.worker) for lease in leases],
+            mode="markers",
+            marker=marker,
+            hovertemplate="%{y}: no sign for %{x} s<extra></extra>",
         )
+    )
+    _dress(figure, CHART_PX, mode)
+    right = max([lease_s * 1.5, *(lease.age_s * 1.08 for lease in leases)])
+    figure.add_vrect(x0=lease_s, x1=right, fillcolor=shades["broken"].fill, opacity=0.08, line_width=0)
+    figure.add_vline(x=lease_s, line={"color": shades["broken"].fill, "width": 1.5})
+    figure.add_annotation(
+        x=lease_s + right * 0.02,
+        y=0.02,
+        yref="paper",
+        yanchor="bottom",
+        xanchor="left",
+        text=f"past {lease_s:g} s",
+        showarrow=False,
+        font={"color": page.soft, "size": 12.5},
+    )
+    ticks = [lease_s * part / 3 for part in range(int(right / lease_s * 3) + 1)]
+    figure.update_xaxes(range=[0, right], tickvals=ticks, ticktext=[f"{tick:.0f} s" for tick in ticks])
+    return figure.update_yaxes(tickfont={"color": page.ink}, ticksuffix="  ", type="category")
 
 
-def _show(figure: go.Figure, key: str, alt: str) -> None:
+def age_state(age_s: float, lease_s: float) -> State:
+    if age_s > lease_s:
+        return "broken"
+    return "person" if age_s >= AGEING * lease_s else "working"
+
+
+def _dress(figure: go.Figure, height: int, mode: Mode) -> None:
+    page = PAGES[mode]
+    font = {"family": FONT, "size": 13.5, "color": page.ink}
+    figure.update_layout(
+        height=height,
+        margin={"l": 4, "r": 4, "t": 4, "b": 4},
+        paper_bgcolor="rgba(0,0,0,0)",
+        plot_bgcolor="rgba(0,0,0,0)",
+        template="none",
+        font=font,
+        showlegend=False,
+        bargap=0.3,
+        uirevision="keep",
+        hoverlabel={
+            "bgcolor": page.page,
+            "bordercolor": page.line,
+            "font": {"color": page.ink, "family": FONT},
+        },
+    )
+    axis = {"gridcolor": page.line, "zeroline": False, "tickfont": {"color": page.soft}, "automargin": True}
+    figure.update_xaxes(fixedrange=True, **axis)
+    figure.update_yaxes(fixedrange=True, **axis)
+
+
+def draw(figure: go.Figure, key: str, alt: str) -> None:
     st.plotly_chart(figure, config={"displayModeBar": False}, key=key, alt=alt, theme=None)

@@ -1,121 +1,205 @@
-"""Words, and what Streamlit has no element for. Text from outside goes through `said()` and nothing else here."""
+"""What Streamlit has no element for, and the sinks for text from outside.
+
+Text from outside reaches a page in four ways only: `st.text`, `st.code(language=None)`, text columns of
+`st.dataframe`, and `said()` inside `st.html`. Everything else in Streamlit reads Markdown; there stand our own
+words, numbers, and names that went through `words.named()`. A test reads every call and holds this.
+"""
 
 from __future__ import annotations
 
 import html
 import unicodedata
 from collections.abc import Iterable
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 
 import streamlit as st
 
-from dashboard.session import Result
+from dashboard import session
+from dashboard.colours import Mode, State
+from dashboard.words import clock, clock_s, many, named, span
+from ledger.payload import shown
+from ledger.verdict import VerdictWord
 
-COST = {"high": "●●● high", "medium": "●●○ medium", "low": "●○○ low"}
-VERDICT = {
-    "was_sent": ("It went out.", "done", "▲ It went out"),
-    "was_not_sent": ("It did not go out.", "waiting", "▼ It did not go out"),
-    "safe_to_try_again": ("Safe to try again", "working", "↻ Safe to try again"),
-    "nobody_knows": ("Nobody knows whether it went out.", "person", "? Nobody knows"),
+HIDDEN = frozenset({"Cf", "Cc", "Cs", "Co", "Cn"})
+TONES: dict[str, State] = {
+    VerdictWord.WAS_SENT: "done",
+    VerdictWord.WAS_NOT_SENT: "waiting",
+    VerdictWord.SAFE_TO_TRY_AGAIN: "working",
+    VerdictWord.NOBODY_KNOWS: "person",
 }
-POINTS = {
+POINTS: dict[str, tuple[str, State]] = {
     "sent": ("▲ it went out", "done"),
     "not_sent": ("▼ it did not", "waiting"),
     "neither": ("– neither", "waiting"),
 }
+NOTHING_HERE = "There is nothing here, or you may not see it."
 
 
 def style() -> None:
     st.html(Path(__file__).with_name("style.css"))
 
 
+def mode() -> Mode:
+    """The viewer's theme when this run began."""
+    return "dark" if getattr(st.context.theme, "type", "light") == "dark" else "light"
+
+
+# ── Text from outside ─────────────────────────────────────────────────────────────────────────────────
+
+
 def said(text: str) -> str:
     """Text from outside, ready for `st.html`: escaped, kept in one direction, hidden and look-alike letters outlined."""
-    return "<bdi>" + "".join(_letter(c) for c in text) + "</bdi>"
+    return "<bdi>" + "".join(_letter(ch) for ch in shown(text)) + "</bdi>"
 
 
-def _letter(c: str) -> str:
-    return f'<span class="nt-odd">{html.escape(c)}</span>' if is_odd(c) else html.escape(c)
+def _letter(ch: str) -> str:
+    safe = html.escape(ch)
+    return f'<span class="nt-odd" title="U+{ord(ch):04X}">{safe}</span>' if is_odd(ch) else safe
 
 
-def is_odd(c: str) -> bool:
+def is_odd(ch: str) -> bool:
     """Hidden, controlling, or a letter that is not Latin."""
-    if unicodedata.category(c) in ("Cf", "Cc", "Cs", "Co") and c not in "\n\t":
+    if unicodedata.category(ch) in HIDDEN and ch not in "\n\t":
         return True
-    return ord(c) > 127 and c.isalpha() and "LATIN" not in unicodedata.name(c, "")
+    return ord(ch) > 127 and ch.isalpha() and "LATIN" not in unicodedata.name(ch, "")
 
 
-def looks_alike(address: str) -> list[str]:
-    """Letters in an otherwise Latin address that only look Latin, by name."""
-    has_latin = any(c.isascii() and c.isalpha() for c in address)
-    odd = dict.fromkeys(c for c in address if is_odd(c))
-    return [unicodedata.name(c, f"U+{ord(c):04X}").capitalize() for c in odd] if has_latin else []
+def odd_letters(address: str) -> list[str]:
+    """The names of letters in an otherwise Latin address that do not belong there."""
+    if not any(ch.isascii() and ch.isalpha() for ch in address):
+        return []
+    odd = dict.fromkeys(ch for ch in address if is_odd(ch))
+    return [unicodedata.name(ch, f"U+{ord(ch):04X}").capitalize() for ch in odd]
 
 
-def span(seconds: float) -> str:
-    """A duration in words: `2 h 14 min`, `3 min`, `12 s`."""
-    whole = max(0, int(seconds))
-    hours, minutes = whole // 3600, whole % 3600 // 60
-    if hours >= 48:
-        return f"{hours // 24} days"
-    if hours:
-        return f"{hours} h {minutes:02d} min"
-    return f"{minutes} min" if minutes else f"{whole} s"
+# ── Blocks of HTML; every value in them is escaped here or made by `said` ─────────────────────────────
 
 
-def count(n: int, one: str, many: str) -> str:
-    return f"{n:,} {one if n == 1 else many}"
-
-
-def clock(at: datetime | None, *, day: bool = False) -> str:
-    if at is None:
-        return "–"
-    return f"{at.astimezone(UTC):%d %b %H:%M:%S}" if day else f"{at.astimezone(UTC):%H:%M:%S}"
-
-
-def when(at: datetime | None, now: datetime) -> str:
-    return clock(at, day=at is not None and at.astimezone(UTC).date() != now.astimezone(UTC).date())
+def heading(what: str, to: Iterable[str], lead: str) -> None:
+    """What it is and to whom, and one sentence of what happened."""
+    first, *others = list(to) or ["nobody"]
+    more = html.escape(f" and {many(len(others), 'other')}") if others else ""
+    st.html(
+        f"<h1 class='nt-h1'>{html.escape(what)} to {said(first)}{more}</h1><p class='nt-lead'>{html.escape(lead)}</p>"
+    )
 
 
 def facts(pairs: Iterable[tuple[str, str]]) -> None:
-    """A row of facts; the values are HTML made by `said` or by us."""
-    rows = "".join(f"<div><dt>{html.escape(name)}</dt><dd>{value}</dd></div>" for name, value in pairs)
-    st.html(f"<dl class='nt-facts'>{rows}</dl>")
+    """A row of facts. The values may come from outside."""
+    cells = "".join(f"<div><dt>{html.escape(name)}</dt><dd>{said(value)}</dd></div>" for name, value in pairs)
+    st.html(f"<dl class='nt-facts'>{cells}</dl>")
 
 
-def heading(title: str, lead: str = "") -> None:
-    """A page's answer; `title` and `lead` are HTML made by `said` or by us."""
-    st.html(f"<h1 class='nt-h1'>{title}</h1>" + (f"<p class='nt-lead'>{lead}</p>" if lead else ""))
+def mail_head(pairs: Iterable[tuple[str, str]]) -> None:
+    """Who it is from, who it is to, what about. The values come from outside."""
+    rows = "".join(f"<dt>{html.escape(name)}</dt><dd>{said(value)}</dd>" for name, value in pairs if value)
+    st.html(f"<dl class='nt-mail'>{rows}</dl>")
 
 
-def verdict_block(word: str, reasons: Iterable[str], until: datetime | None) -> None:
-    title, tone, _ = VERDICT[word]
-    if word == "safe_to_try_again":
-        title = f"Safe to try again until {clock(until)[:5]} UTC."
-    items = "".join(f"<li>{html.escape(reason)}</li>" for reason in reasons)
-    st.html(f"<section class='nt-verdict nt-{tone}'><h2>{html.escape(title)}</h2><ul>{items}</ul></section>")
+def evidence(rows: Iterable[tuple[str, str, str, str]]) -> None:
+    """What we looked at, what we found, which way it points, and when. The first two may come from outside."""
+    body = "".join(
+        f"<tr><td>{said(asked)}</td><td>{said(found)}</td>"
+        f"<td><span class='nt-chip nt-{POINTS[points][1]}'>{POINTS[points][0]}</span></td>"
+        f"<td class='nt-soft'>{html.escape(when)}</td></tr>"
+        for asked, found, points, when in rows
+    )
+    head = "<tr><th>We looked at</th><th>We found</th><th>Points to</th><th>UTC</th></tr>"
+    st.html(f"<table class='nt-ev'>{head}{body}</table>")
 
 
-def tell(result: Result) -> None:
+def verdict_block(word: str, reasons: Iterable[str], until: str) -> None:
+    """What is known, and why. It never says which button to press."""
+    title = {
+        VerdictWord.WAS_SENT: "It went out.",
+        VerdictWord.WAS_NOT_SENT: "It did not go out.",
+        VerdictWord.SAFE_TO_TRY_AGAIN: f"Safe to try again until {until} UTC.",
+        VerdictWord.NOBODY_KNOWS: "Nobody knows whether it went out.",
+    }[VerdictWord(word)]
+    items = "".join(f"<li>{said(reason)}</li>" for reason in reasons)
+    st.html(
+        f"<section class='nt-verdict nt-{TONES[word]}'><h2>{html.escape(title)}</h2><ul>{items}</ul></section>"
+    )
+
+
+# ── Notices ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+def outcome(result: session.Result) -> None:
     """What became of an act, in the tone it deserves: to be second is no error."""
-    words = result.words
-    if result.kind in ("lost", "twice"):
-        st.info(
-            f"**{words.split('. ')[0]}.** {'. '.join(words.split('. ')[1:])}", icon=":material/person_check:"
-        )
-    elif result.kind == "stale":
-        st.info("**This send changed while you had it open.** Nothing was done.", icon=":material/update:")
-    elif result.kind == "failed":
-        st.warning(words, icon=":material/error:")
-    elif result.kind != "done":
-        st.warning(words, icon=":material/edit:")
+    match result:
+        case session.Lost():
+            st.info(_lost(result), icon=":material/person_check:")
+        case session.Twice():
+            st.info(
+                f"Already done: {_did(result.what)} at {clock_s(result.at)} UTC.", icon=":material/done_all:"
+            )
+        case session.Changed():
+            st.info(
+                "**This send changed while you had it open.** Nothing was done. Below is how it is now.",
+                icon=":material/update:",
+            )
+        case session.Refused():
+            st.warning(f"**Not done.** {refusal(result)}", icon=":material/block:")
+        case session.TryAgain():
+            st.warning(result.message, icon=":material/sync_problem:")
+        case session.Done():
+            pass
 
 
-def database_gone(age_s: float | None) -> None:
-    """A notice, not an alarm: the page keeps what it has and tries again by itself."""
+def _lost(result: session.Lost) -> str:
+    after_s = (result.tried_at - result.at).total_seconds()
+    before = (
+        f", {span(after_s) if after_s >= 10 else many(round(after_s), 'second')} before you"
+        if after_s > 0.5
+        else ""
+    )
+    return (
+        f"**Not done. {named(result.who)} was first.** {named(result.who)} {DID.get(result.what, 'decided this')} "
+        f"at {clock_s(result.at)} UTC{before}. Nothing of yours was carried out. The audit has both."
+    )
+
+
+def _did(what: str) -> str:
+    return f"you {DID.get(what, 'decided this')}"
+
+
+def refusal(result: session.Refused) -> str:
+    """The ledger's sentence. It may name a person or a provider, so what Markdown reads is taken out of it."""
+    return "".join(ch if ch.isalnum() or ch in " .,;:'’-%…" else " " for ch in result.message)
+
+
+DID = {
+    "closed as sent": "closed this as sent",
+    "closed without sending": "closed this without sending",
+    "send again with the same key": "had it sent again with the same key",
+    "approved": "approved this",
+    "declined": "declined this",
+    "taken back": "took this back",
+    "opened again": "opened this again",
+    "try again": "had this tried again",
+    "asked a second person: send again with a new key": "asked a second person about this",
+    "agreed": "agreed to this",
+    "agreed: send again with a new key": "agreed to a new key",
+    "disagreed": "did not agree to this",
+    "withdrawn": "withdrew the request",
+}
+
+
+def age_caption(age_s: float, live: str) -> None:
+    """How old the figures are, and in which zone the times are. One age is true for all of a page's figures."""
+    st.caption(f"{live} {age_s:.0f} s ago · times in UTC", width="content")
+
+
+def database_gone(since: datetime, age_s: float | None, every_s: float) -> None:
+    """A notice, not an alarm: the page keeps what it has, and tries again by itself."""
     kept = f" The figures are {span(age_s)} old and buttons are off." if age_s is not None else ""
     st.info(
-        f"**The database cannot be reached since {datetime.now(UTC):%H:%M:%S} UTC.**{kept} Trying again every 2 s.",
+        f"**The database cannot be reached since {clock_s(since)} UTC.**{kept} Trying again every {every_s:g} s.",
         icon=":material/cloud_off:",
     )
+
+
+def clock_or_dash(at: datetime | None, now: datetime) -> str:
+    return clock(at, now) if at else "–"

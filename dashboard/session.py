@@ -1,133 +1,241 @@
-"""Who acts, on which database, and `act()`: the only door for writes.
+"""Who is here, what the house looks like, and the one door through which everything is written.
 
-Screens ask `read()` and `act()`; neither lets them name a role: it is the person's. What the ledger refuses is
-noted in the audit in a transaction of its own, and comes back as a value that the screen puts into words.
+`act()` runs a ledger function as the person's own database role and turns every way in which it can end into a
+value, which `components.outcome()` says in words. Nothing else in the console writes.
 """
 
 from __future__ import annotations
 
-import contextlib
+import logging
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from typing import Any, Literal, TypeVar
-from uuid import UUID, uuid4
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TypeVar
+from uuid import UUID, uuid4, uuid5
 
 import streamlit as st
 
-from ledger import audit, people
-from ledger.database import Database, Transaction
-from ledger.errors import (
-    AlreadyDecided,
-    Declined,
-    Incomplete,
-    LedgerError,
-    Misconfigured,
-    NotAllowed,
-    NotNow,
-    Stale,
-    Unavailable,
-)
-from ledger.records import Act, Person, Role
-from ledger.settings import Settings, load
+from dashboard.house import Glance, House, Visit
+from ledger import audit, people, views, views_review
+from ledger.database import Transaction
+from ledger.deciding import DECIDERS, must_be_complete
+from ledger.errors import AlreadyDecided, Declined, Incomplete, Stale, Unavailable
+from ledger.records import Act, Decision, Person, Role
+from ledger.settings import PersonSettings, load
+from ledger.verdict import Finding
 
 T = TypeVar("T")
-Kind = Literal["done", "lost", "twice", "stale", "not_now", "not_allowed", "incomplete", "failed"]
-HOME = {Role.SUPPORT: "review", Role.ADMIN: "review"}  # everybody else begins at the overview
+LOG = logging.getLogger("nottwice.console")
+FORMS = UUID("6f1d1c52-6a0e-4d57-9a0f-7c1b8a4f2f60")  # the name space of one-time ids
+LOCAL = "local"  # who vouches for the people of the configuration
+REVEALERS = frozenset(Role) - {Role.VIEWER}
+
+
+# ── Results of acts ───────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
-    """What became of an act. `words` are ours, whole sentences."""
+class Done:
+    """Carried out. `value` is what the ledger function returned."""
 
-    kind: Kind
-    words: str = ""
-    value: Any = None
-    at: datetime = field(default_factory=lambda: datetime.now(UTC))
+    value: object
 
 
-@st.cache_resource
-def settings() -> Settings:
-    return load()
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """Somebody was first."""
+
+    who: str
+    what: str
+    at: datetime
+    tried_at: datetime
 
 
-@st.cache_resource
-def database() -> Database:
-    return settings().open_database("console", pool_size=8)
+@dataclass(frozen=True, slots=True)
+class Twice:
+    """The same person did the same before: a double click, a reload, a second tab."""
+
+    what: str
+    at: datetime
 
 
-def person() -> Person:
-    """The person of this session. On loopback without sign-in: one of the configured people."""
-    known = settings().console.people
-    if not known:
-        raise Misconfigured("Nobody is named in [console] people, so nobody can act here. Add yourself.")
-    chosen = known[st.session_state.get("person", 0) % len(known)]
-    return _row(chosen.email or chosen.name, chosen.name, chosen.email, chosen.role)
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """The row is not the one the person looked at."""
 
 
-@st.cache_data(ttl=300)
-def _row(subject: str, name: str, email: str, role: str) -> Person:
-    return database().run(lambda tx: people.person(tx, "local", subject, name, email, Role(role)))
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The ledger says why, in its own words."""
+
+    message: str
 
 
-def read(body: Callable[[Transaction], T]) -> T:
-    """Run a read under the person's own database role. Raises Unavailable."""
-    with database().transaction(person().role) as tx:
-        return body(tx)
+@dataclass(frozen=True, slots=True)
+class TryAgain:
+    """Something failed. Whether anything was done is said by the page as it is read next."""
+
+    message: str
 
 
-def form_id(name: str) -> UUID:
-    """The one-time id of a form as long as it is on screen; `renew_form` after its act."""
-    return st.session_state.setdefault(f"form:{name}", uuid4())  # type: ignore[no-any-return]
+Result = Done | Lost | Twice | Changed | Refused | TryAgain
 
 
-def renew_form(name: str) -> None:
-    st.session_state.pop(f"form:{name}", None)
+# ── Who and where ─────────────────────────────────────────────────────────────────────────────────────
+
+
+@st.cache_resource(show_spinner=False)
+def house() -> House:
+    """The configuration and the database, once for all sessions of this console."""
+    return House(load())
+
+
+def people_here() -> tuple[PersonSettings, ...]:
+    """Those among whom one chooses where nobody signs in."""
+    return house().settings.console.people
+
+
+def number() -> int:
+    """Which of the people this session acts as."""
+    return int(st.session_state.get("person", 0)) % len(people_here())
+
+
+def chosen() -> PersonSettings:
+    return people_here()[number()]
+
+
+def choose(number: int) -> None:
+    """Act as another of the people from now on; what the one before had open or read is forgotten."""
+    st.session_state.clear()
+    st.session_state["person"] = number
+
+
+def me() -> Person:
+    """The person who acts, as the database knows them. Raises Unavailable."""
+    if "me" not in st.session_state:
+        given = chosen()
+        subject = given.email or given.name
+        st.session_state["me"] = house().database.run(
+            lambda tx: people.person(tx, LOCAL, subject, given.name, given.email, given.role)
+        )
+    known: Person = st.session_state["me"]
+    return known
+
+
+def may_decide() -> bool:
+    return chosen().role in DECIDERS
+
+
+def figures() -> Glance[views.Snapshot]:
+    """The figures that everybody shares, at most `refresh_s` old while the database answers."""
+    return house().snapshot.glance()
+
+
+def charts() -> Glance[views.Hour]:
+    """What the charts draw, a few seconds older."""
+    return house().hour.glance()
+
+
+def refresh_s() -> float:
+    return house().settings.console.refresh_s
+
+
+def read(query: Callable[[Transaction], T]) -> T:
+    """Read as the person's own role, never from a cache. Raises Unavailable."""
+    return house().database.run(query, role=chosen().role)
+
+
+# ── The door ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def form_id(*parts: object) -> UUID:
+    """The one-time id of a decision: the same person, the same choice, the same version of the same row.
+
+    Derived, not drawn, so that a reload or a second tab is the same form as the first click.
+    """
+    return uuid5(FORMS, "\x1f".join(str(part) for part in (me().id, *parts)))
+
+
+def incomplete(
+    why: str, looked_at: tuple[str, ...], found: Finding | None = None, decision: Decision | None = None
+) -> str:
+    """What a person must still say before this can be decided, by the ledger's own rule; empty when nothing."""
+    try:
+        must_be_complete(Act(me(), FORMS, why, looked_at), found, decision)
+    except Incomplete as error:
+        return str(error)
+    return ""
 
 
 def act(
     what: str,
     action_id: int,
-    body: Callable[[Transaction, Act], T],
+    do: Callable[[Transaction, Act], T],
     *,
-    form: str,
-    reason: str = "",
+    form: UUID,
+    why: str = "",
     looked_at: tuple[str, ...] = (),
 ) -> Result:
-    """Carry out a person's act: one transaction under their role, or nothing and the reason why."""
-    who = person()
-    doing = Act(who, form_id(form), reason.strip(), looked_at)
+    """Carry out one act of this person about one send, or say why not. Never raises for what the ledger says.
+
+    A refused or failed try is noted in the audit in a transaction of its own; a twin of an act that was done is
+    none. Every viewer's figures are counted anew afterwards.
+    """
+    given = Act(me(), form, why.strip(), looked_at)
     try:
-        value = database().run(lambda tx: body(tx, doing), role=who.role)
-    except Incomplete as error:
-        return Result("incomplete", str(error))
+        return Done(house().database.run(lambda tx: do(tx, given), role=given.person.role))
+    except AlreadyDecided as error:
+        if error.same_form:
+            return Twice(error.what, error.at)
+        tried_at = _note(audit.refused, given, what, action_id, str(error))
+        return Lost(error.who, error.what, error.at, tried_at or error.at)
     except Declined as error:
-        why = str(error)
-        _note(lambda tx: audit.refused(tx, doing, what, "action", action_id, why), who.role)
-        return Result(_kind(error), why)
-    except Unavailable as error:
-        return Result("failed", f"{error} Nothing was decided.")
-    except Exception as error:  # noqa: BLE001 - whatever it was, the person must know that nothing happened
-        name = type(error).__name__
-        _note(lambda tx: audit.failed(tx, doing, what, "action", action_id, name), who.role)
-        return Result("failed", "The ledger could not carry this out. Nothing was changed; try again.")
-    renew_form(form)
-    return Result("done", value=value)
+        _note(audit.refused, given, what, action_id, str(error))
+        return Changed() if isinstance(error, Stale) else Refused(str(error))
+    except Unavailable:
+        return TryAgain(
+            "The database cannot be reached. Whether this was carried out is shown when it is back."
+        )
+    except Exception as error:  # whatever it was, the person is told and the audit notes it
+        LOG.exception("an act failed")
+        _note(audit.failed, given, what, action_id, type(error).__name__)
+        return TryAgain(
+            "This could not be written down, so nothing was done. Try again, or tell an administrator."
+        )
+    finally:
+        house().count_anew()
 
 
-def _kind(error: Declined) -> Kind:
-    if isinstance(error, AlreadyDecided):
-        return "twice" if error.same_form else "lost"
-    kinds: dict[type[Declined], Kind] = {Stale: "stale", NotNow: "not_now", NotAllowed: "not_allowed"}
-    return kinds.get(type(error), "failed")
+def _note(note: Callable[..., int], given: Act, what: str, action_id: int, reason: str) -> datetime | None:
+    """Into the audit, in a transaction of its own. What cannot be noted is logged: the act was not done anyway."""
+
+    def noted(tx: Transaction) -> datetime:
+        note(tx, given, what, "action", action_id, reason)
+        return views_review.now(tx)
+
+    try:
+        return house().database.run(noted, role=given.person.role)
+    except Exception:
+        LOG.exception("a try could not be noted in the audit")
+        return None
 
 
-def _note(body: Callable[[Transaction], int], role: Role) -> None:
-    """A refusal that cannot be noted must not hide that nothing was done."""
-    with contextlib.suppress(LedgerError, Exception):
-        database().run(body, role=role)
+def reveal(action_id: int, why: str) -> Result:
+    """The stored content of one send. The audit has it, committed, before it is shown."""
+    given = Act(me(), uuid4(), why.strip())
+    try:
+        return Done(audit.reveal_action(house().database, action_id, given))
+    except Declined as error:
+        return Refused(str(error))
+    except Unavailable:
+        return TryAgain("The database cannot be reached. Nothing was shown.")
+    except Exception:
+        LOG.exception("a text could not be revealed")
+        return TryAgain("The audit could not note this, so nothing was shown.")
 
 
-def reveal(action_id: int, form: str) -> bytes:
-    """The stored content; the audit has it before it is shown."""
-    return audit.reveal_action(database(), action_id, Act(person(), form_id(form)))
+def beside(action_id: int, *, choosing: bool) -> list[Visit]:
+    """Say that this session has a send open; who else has."""
+    mark = st.session_state.setdefault("mark", uuid4().hex)
+    who = me()
+    return house().visit(action_id, mark, who.name, who.id, choosing=choosing)

@@ -316,3 +316,9 @@ def _made(kind: type[T], row: sa.Row[Any], **more: Any) -> T:
     """A frozen record from the columns of the same names; `more` wins."""
     columns, members = row._asdict() | more, fields(cast(Any, kind))
     return kind(**{m.name: columns[m.name] for m in members if m.name in columns})
+
+
+def now(tx: Transaction) -> datetime:
+    """The database's clock, for what is said about a try that was refused."""
+    at: datetime = tx.one("SELECT clock_timestamp() AS at").at
+    return at

@@ -1,38 +1,59 @@
-"""The person's page: who acts here, in which role."""
+"""The person's page, and the small line under every page that says as whom one acts."""
 
 from __future__ import annotations
 
 import streamlit as st
 
-from dashboard.session import person, settings
+from dashboard import session
+from dashboard.words import named
 
-WORDS = {
-    "viewer": "You see lists and figures, with recipients masked.",
-    "support": "You decide uncertain sends and approve proposed ones.",
-    "engineer": "You watch stuck work and try it again. Support or admin decides sends.",
-    "auditor": "You read who did what and why.",
-    "admin": "You decide, approve, agree as second person and try stuck work again.",
+MAY = {
+    "viewer": "You see figures and lists, with recipients masked.",
+    "support": "You decide uncertain sends and approve proposed ones, and agree as second person.",
+    "engineer": "You see figures and lists, with recipients masked. Support or admin decides sends.",
+    "auditor": "You read everything and decide nothing.",
+    "admin": "You decide uncertain sends and approve proposed ones, and agree as second person.",
 }
 
 
 def page() -> None:
-    who = person()
-    st.title("Who acts here", anchor=False)
-    st.caption(
-        "This console listens on this machine alone and nobody signs in. Whoever sits here acts as one of the people "
-        "named in the configuration; the audit keeps that name."
+    who = session.chosen()
+    st.title(f"You act as {named(who.name)}, {who.role.value}.", anchor=False)
+    st.caption(MAY[who.role.value])
+    if who.email:
+        st.text(who.email)
+    st.markdown(
+        "This console listens on this machine alone and nobody signs in: whoever sits here acts as one of the people "
+        "named in the configuration. The audit keeps that name. All times are in UTC."
     )
-    known = settings().console.people
-    chosen = st.radio(
+    people = session.people_here()
+    st.radio(
         "Act as",
-        range(len(known)),
-        index=st.session_state.get("person", 0) % len(known),
-        format_func=lambda i: f"{i + 1}. {known[i].role.value}",
-        captions=[WORDS[one.role.value] for one in known],
+        range(len(people)),
+        index=session.number(),
+        format_func=lambda i: f"{named(people[i].name)} · {people[i].role.value}",
+        captions=[MAY[one.role.value] for one in people],
+        key="act_as",
+        on_change=_chosen,
     )
-    st.text(", ".join(f"{i + 1}. {one.name} ({one.email})" for i, one in enumerate(known)))
-    if chosen != st.session_state.get("person", 0):
-        st.session_state["person"] = chosen
-        st.rerun()
-    st.text(f"Now: {who.name}, {who.email}, {who.role.value}")
-    st.caption("Times are shown in UTC.")
+
+
+def _chosen() -> None:
+    session.choose(int(st.session_state["act_as"]))
+
+
+def frame() -> None:
+    """Under every page: who acts, and the others one can act as."""
+    who, people = session.chosen(), session.people_here()
+    others = [(i, one) for i, one in enumerate(people) if i != session.number()][:4]
+    if not others:
+        return
+    st.space("small")
+    with st.container(horizontal=True, vertical_alignment="center", gap="small", key="nt_frame"):
+        st.caption(
+            f"Nobody signs in on this machine. You act as **{named(who.name)}**, {who.role.value}.",
+            width="content",
+        )
+        for i, one in others:
+            label = f"Act as {named(one.name)} · {one.role.value}"
+            st.button(label, type="tertiary", key=f"act_as_{i}", on_click=session.choose, args=(i,))

@@ -2,194 +2,187 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 import streamlit as st
 
-from dashboard import charts
-from dashboard.components import count, database_gone, span
-from dashboard.session import database, person, settings
-from ledger import desk as views
-from ledger.desk import LeaseAge, Minute, Snapshot
-from ledger.errors import Unavailable
-from ledger.records import Role
-
-STANDS_STILL_S = 30.0
-
-
-@st.cache_data(ttl=1.8, show_spinner=False)
-def shared_snapshot(role: str) -> Snapshot:
-    """One question to the database for everybody who looks."""
-    with database().transaction(Role(role)) as tx:
-        return views.snapshot(tx, silent_s=settings().worker.lease_s)
-
-
-@st.cache_data(ttl=8, show_spinner=False)
-def _shared_charts(role: str) -> tuple[list[Minute], list[LeaseAge]]:
-    with database().transaction(Role(role)) as tx:
-        return views.minutes(tx), views.leases(tx)
-
-
-def now_or_last() -> Snapshot | None:
-    """The newest snapshot; while the database is away, the last one this session saw."""
-    try:
-        st.session_state["snapshot"] = shared_snapshot(person().role.value)
-        st.session_state["gone"] = False
-    except Unavailable:
-        st.session_state["gone"] = True
-    return st.session_state.get("snapshot")
+from dashboard import charts, session
+from dashboard.charts import Bar
+from dashboard.components import age_caption, database_gone, mode
+from dashboard.house import CHARTS_EVERY, Glance
+from dashboard.words import many, named, span
+from ledger.views import LEASES_MAX, Hour, Snapshot
 
 
 def page() -> None:
-    _live()
-
-
-@st.fragment(run_every="2s")
-def _live() -> None:
-    s = now_or_last()
-    age_s = (datetime.now(UTC) - s.at).total_seconds() if s else None
-    if st.session_state.get("gone"):
-        database_gone(age_s)
-    if s is None:
+    every_s = session.refresh_s()
+    glance = session.figures()
+    if glance.figures is None and glance.gone_since is None:
         return
-    st.title(heading(s), anchor=False)
-    _links(s, age_s or 0.0)
-    if not s.accepted_ever:
-        _nothing_yet()
+    if glance.figures is not None and not glance.figures.any_event:
+        st.fragment(_empty, run_every=every_s)()
         return
-    _figures(s)
-    _states(s)
-    _charts()
+    st.fragment(_figures, run_every=every_s)()
+    st.fragment(_pictures, run_every=every_s * CHARTS_EVERY)()
 
 
-def heading(s: Snapshot) -> str:
+# ── Every two seconds ─────────────────────────────────────────────────────────────────────────────────
+
+
+def _figures() -> None:
+    glance = session.figures()
+    now = glance.figures
+    if glance.gone_since is not None:
+        database_gone(glance.gone_since, glance.age_s if now else None, session.refresh_s())
+    if now is None:
+        return
+    if glance.gone_since is None and now.for_people != st.session_state.get("drawn_waiting"):
+        st.rerun()  # the count in the navigation is drawn in full runs only
+    st.title(heading(now), anchor=False)
+    _links(now, glance)
+    _metrics(now)
+    _states(now)
+
+
+def heading(now: Snapshot) -> str:
     """The page's answer, as a sentence."""
-    if not s.accepted_ever:
+    if not now.any_event:
         return "Nothing has arrived yet."
-    if not s.workers and s.pending:
-        silent = min((age for _, age in s.silent_workers), default=0)
-        return "Work stands still: " + (
-            f"no worker has given a sign for {span(silent)}." if silent else "no worker runs."
-        )
-    needs = (
-        [count(s.needs_review, "send waits for a person", "sends wait for a person")]
-        if s.needs_review
-        else []
-    )
-    stuck = s.failed + s.expired_leases + s.unhandled
-    needs += [count(stuck, "piece of work is stuck", "pieces of work are stuck")] if stuck else []
-    moving = "Work waits longer than it should." if s.oldest_pending_s > STANDS_STILL_S else "Work is moving."
-    return f"{moving} {', '.join(needs) or 'Nothing needs you'}."
+    if not now.workers:
+        if now.last_sign_s is None:
+            return "Work stands still: no worker has ever run."
+        return f"Work stands still: no worker has given a sign for {span(now.last_sign_s)}."
+    needs = []
+    if now.for_people:
+        needs.append(many(now.for_people, "send waits for a person", "sends wait for a person"))
+    if now.stuck:
+        needs.append(many(now.stuck, "piece of work is stuck", "pieces of work are stuck"))
+    return f"Work is moving. {', '.join(needs) or 'Nothing needs you'}."
 
 
-def _links(s: Snapshot, age_s: float) -> None:
+def _links(now: Snapshot, glance: Glance[Snapshot]) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
-        if s.needs_review:
-            label = count(s.needs_review, "send", "sends")
-            st.page_link(
-                st.session_state["pages"]["review"], label=f"Decide {label}", icon=":material/arrow_forward:"
-            )
+        if now.for_people and session.may_decide():
+            label = f"Decide {many(now.for_people, 'send')}"
+            st.page_link(st.session_state["pages"]["review"], label=label, icon=":material/arrow_forward:")
         st.space("stretch")
-        st.caption(f"Live, counted {max(0, int(age_s))} s ago · times in UTC", width="content")
+        age_caption(glance.age_s, "Live, counted")
 
 
-def _nothing_yet() -> None:
-    st.caption(
-        f"Providers post to http://this-host:{settings().receiver_port}/webhooks/SOURCE. To see it work:"
-    )
-    source = next(iter(settings().sources), "SOURCE")
-    st.code(f"nottwice simulate {source} --copies 5", language=None)
-
-
-def _figures(s: Snapshot) -> None:
+def _metrics(now: Snapshot) -> None:
     grid = st.grid(4, min_column_width=150, gap="small")
 
     def card(label: str, value: str, below: str, color: str) -> None:
-        grid.metric(label, value, below, delta_color=color, delta_arrow="off", border=True, height="stretch")
+        grid.metric(label, value, below, delta_color=color, delta_arrow="off", border=True, height="stretch")  # type: ignore[arg-type]
 
-    oldest = f"oldest {span(s.oldest_review_s)}" if s.needs_review else "nothing to decide"
+    oldest = f"oldest {span(now.oldest_review_s)}" if now.for_people else "nothing to decide"
+    card("Waiting for a person", many(now.for_people, "send"), oldest, "orange" if now.for_people else "gray")
+    waiting = many(now.pending - now.unhandled, "event") + " waiting"
+    card("Longest wait for a worker", span(now.oldest_pending_s), waiting, "gray")
+    lease_s = session.house().settings.worker.lease_s
+    past = f"{now.expired_leases} of {now.processing} is past its {lease_s:g} s"
+    in_hand = f"{many(now.processing, 'event')} in hand"
     card(
-        "Waiting for a person",
-        count(s.needs_review, "send", "sends"),
-        oldest,
-        "orange" if s.needs_review else "gray",
+        "Longest in hand",
+        span(now.oldest_claim_s),
+        *((past, "red") if now.expired_leases else (in_hand, "gray")),
     )
-    card("Longest wait for a worker", f"{s.oldest_pending_s:.1f} s", f"{s.pending:,} events waiting", "gray")
-    past = (
-        f"{s.expired_leases} of {s.processing} past its lease"
-        if s.expired_leases
-        else f"{s.processing} in hand"
-    )
-    card("Longest in hand", f"{s.oldest_lease_s:.0f} s", past, "red" if s.expired_leases else "gray")
-    silent = (
-        f"{s.silent_workers[0][0]} silent for {span(s.silent_workers[0][1])}"
-        if s.silent_workers
-        else "all give signs"
-    )
-    total = s.workers + len(s.silent_workers)
-    card(
-        "Workers",
-        f"{s.workers} of {total}" if s.silent_workers else f"{s.workers}",
-        silent,
-        "red" if s.silent_workers else "gray",
-    )
+    card("Workers", *_workers(now))
 
 
-def _states(s: Snapshot) -> None:
-    today = s.sent_today + s.refused_today + s.closed_today
+def _workers(now: Snapshot) -> tuple[str, str, str]:
+    if not now.silent:
+        return (
+            f"{now.workers}",
+            "all give signs" if now.workers else "none runs",
+            "gray" if now.workers else "red",
+        )
+    (name, silent_s), *others = now.silent
+    words = (
+        f"{len(now.silent)} silent, one for {span(silent_s)}"
+        if others
+        else f"{named(name)} silent for {span(silent_s)}"
+    )
+    return f"{now.workers} of {now.workers + len(now.silent)}", words, "red"
+
+
+def _states(now: Snapshot) -> None:
+    events: list[Bar] = [
+        ("Waiting", now.pending - now.unhandled, "waiting"),
+        ("In hand", now.processing, "working"),
+        ("Set aside", now.failed, "broken"),
+        ("Nobody handles", now.unhandled, "person"),
+    ]
+    sends: list[Bar] = [
+        ("To approve", now.proposed, "person"),
+        ("Ready to go", now.approved, "waiting"),
+        ("On the way", now.sending, "working"),
+        ("Needs a decision", now.needs_review, "person"),
+    ]
+    hour = session.charts().figures
+    answers: list[Bar] = [
+        ("Accepted", hour.accepted_today if hour else 0, "done"),
+        ("No clear answer", hour.unclear_today if hour else 0, "person"),
+        ("Put off", hour.put_off_today if hour else 0, "waiting"),
+        ("Refused", hour.refused_today if hour else 0, "broken"),
+    ]
+    today = many(sum(n for _, n, _ in answers), "answer")
     cards = (
-        (
-            "Events now",
-            [
-                ("Waiting", s.pending - s.unhandled, "waiting"),
-                ("In hand", s.processing, "working"),
-                ("Set aside", s.failed, "broken"),
-                ("Nobody handles", s.unhandled, "person"),
-            ],
-        ),
-        (
-            "Sends now",
-            [
-                ("To approve", s.proposed, "person"),
-                ("Ready to go", s.approved, "waiting"),
-                ("On the way", s.sending, "working"),
-                ("Needs a decision", s.needs_review, "person"),
-            ],
-        ),
-        (
-            f"Today's {today:,} settled sends",
-            [
-                ("Taken by the provider", s.sent_today, "done"),
-                ("Refused or failed", s.refused_today, "broken"),
-                ("Closed by a person", s.closed_today, "waiting"),
-            ],
-        ),
+        ("Events now", events, "ev"),
+        ("Sends now", sends, "ac"),
+        (f"Providers today: {today}", answers, "an"),
     )
-    for column, (title, rows) in zip(st.columns(3), cards, strict=True):
+    for column, (title, rows, key) in zip(st.columns(3), cards, strict=True):
         with column.container(border=True, height="stretch", gap="xxsmall"):
             st.markdown(f"**{title}**")
-            charts.bars(rows, f"bars-{title.split()[0]}")
+            alt = f"{title}: {', '.join(f'{n:,} {name.lower()}' for name, n, _ in rows)}"
+            charts.draw(charts.bars(rows, mode()), key, alt)
 
 
-def _charts() -> None:
-    try:
-        minutes, leases = st.session_state["charts"] = _shared_charts(person().role.value)
-    except Unavailable:
-        minutes, leases = st.session_state.get("charts", ([], []))
+# ── Every ten seconds ─────────────────────────────────────────────────────────────────────────────────
+
+
+def _pictures() -> None:
+    hour = session.charts().figures
+    if hour is None:
+        return
     left, right = st.columns([3, 2])
     with left.container(border=True, height="stretch", gap="xxsmall"):
-        new, again = sum(m.new for m in minutes), sum(m.duplicates for m in minutes)
-        share = 100 * again / (new + again) if new + again else 0.0
-        done = minutes[-2].done if len(minutes) > 1 else 0
         st.markdown("**Deliveries per minute**")
-        st.caption(
-            f"{done:,} done in the last full minute · {share:.1f} % of the last hour were duplicates: "
-            f"{again:,} of {new + again:,}"
-        )
-        charts.deliveries(minutes, "deliveries")
+        st.caption(_pace(hour))
+        alt = "New and duplicate deliveries per minute over the last hour, and the share of duplicates"
+        charts.draw(charts.deliveries(hour.minutes, mode()), "deliveries", alt)
     with right.container(border=True, height="stretch", gap="xxsmall"):
-        lease_s = settings().worker.lease_s
-        most = f"oldest {len(leases)}" if len(leases) == views.LEASES_MAX else f"{len(leases)}"
+        lease_s, leases = session.house().settings.worker.lease_s, hour.oldest_leases
         st.markdown("**Work in hand, by age**")
-        st.caption(f"{most} leases of {lease_s:g} s. Past that without renewal, another worker takes over.")
-        charts.lease_ages(leases, lease_s, "leases")
+        n = f"The oldest {LEASES_MAX} leases" if len(leases) == LEASES_MAX else many(len(leases), "lease")
+        st.caption(f"{n} of {lease_s:g} s since the last sign. Past that, another worker takes over.")
+        past = sum(lease.age_s > lease_s for lease in leases)
+        alt = f"Age of each piece of work in hand, by worker; {past} past {lease_s:g} seconds"
+        charts.draw(charts.lease_ages(leases, lease_s, mode()), "leases", alt)
+
+
+def _pace(hour: Hour) -> str:
+    new, again = sum(m.new for m in hour.minutes), sum(m.duplicates for m in hour.minutes)
+    done = hour.minutes[-2].done if len(hour.minutes) > 1 else 0
+    if not new + again:
+        return "Nothing arrived in the last hour."
+    share = 100 * again / (new + again)
+    words = f"{done:,} done in the last full minute"
+    return f"{words} · {share:.1f} % of the last hour were duplicates: {again:,} of {new + again:,}"
+
+
+# ── Before anything has arrived ───────────────────────────────────────────────────────────────────────
+
+
+def _empty() -> None:
+    glance = session.figures()
+    if glance.figures is not None and glance.figures.any_event:
+        st.rerun()
+    st.title("Nothing has arrived yet.", anchor=False)
+    settings = session.house().settings
+    source = next(iter(settings.sources), "SOURCE")
+    with st.container(border=True):
+        st.markdown("**Providers post their webhooks here:**")
+        st.code(f"http://127.0.0.1:{settings.receiver_port}/webhooks/{source}", language=None)
+        st.caption("To see it work, post a few signed ones as the provider would:")
+        st.code(f"nottwice simulate {source} --copies 5", language=None)
+    age_caption(glance.age_s, "Live, counted")

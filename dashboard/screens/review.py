@@ -4,23 +4,32 @@ from __future__ import annotations
 
 import streamlit as st
 
+from dashboard import session
+from dashboard.components import NOTHING_HERE
 from dashboard.screens import review_queue, review_send
+from ledger import views_review
 
-NOTHING = "There is nothing here, or you may not see it."
+DIGITS_MAX = 18  # of a bigint that is certainly one
 
 
 def page() -> None:
-    asked = st.query_params.get("send", "")
+    asked = st.query_params.get_all("send")
     if not asked:
         review_queue.draw()
         return
-    if not (asked.isascii() and asked.isdecimal() and len(asked) <= 18) or not review_send.draw(int(asked)):
-        st.title("Review", anchor=False)
-        st.info(NOTHING, icon=":material/search_off:")
-        if st.button("All that wait", icon=":material/arrow_back:"):
-            back()
+    send = _find(asked)
+    if send is None:
+        st.title(NOTHING_HERE, anchor=False)
+        if st.button("All that wait", icon=":material/arrow_back:", type="tertiary"):
+            st.query_params.clear()
+            st.rerun()
+        return
+    review_send.draw(send)
 
 
-def back() -> None:
-    st.query_params.clear()
-    st.rerun()
+def _find(asked: list[str]) -> views_review.Send | None:
+    """The send that an address names. An address only shows; nothing is ever done because of one."""
+    text, who = asked[0], session.chosen()
+    if len(asked) != 1 or not (text.isascii() and text.isdecimal() and len(text) <= DIGITS_MAX):
+        return None
+    return session.read(lambda tx: views_review.send(tx, who.role, int(text)))

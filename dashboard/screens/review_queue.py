@@ -2,153 +2,256 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+
 import pandas as pd
 import streamlit as st
+from streamlit.elements.lib.column_types import ColumnConfig
 
-from dashboard.components import COST, VERDICT, clock, count, looks_alike, span
-from dashboard.session import read
-from ledger import desk as views
-from ledger.desk import QueueRow
+from dashboard import session
+from dashboard.colours import PILLS, State
+from dashboard.components import age_caption, database_gone, mode, odd_letters
+from dashboard.words import COSTS, clock_s, key_words, many, named, provider, span, what
+from ledger import views_review
+from ledger.payload import shown
+from ledger.views_review import Decided, Place, QueueRow, Sizes
 
-SEGMENTS = {
+ROWS = 25
+SEGMENTS = ("uncertain", "to_approve", "second_person", "decided_today")
+NAMES = {
     "uncertain": "Uncertain",
     "to_approve": "To approve",
     "second_person": "Second person",
     "decided_today": "Decided today",
 }
-ORDER = "Keys with less than 1 h left first, then what costs most if it goes twice, then the longest wait."
+GLYPHS = {
+    "nobody_knows": "? Nobody knows",
+    "safe_to_try_again": "↻ Safe to try again",
+    "was_sent": "▲ It went out",
+    "was_not_sent": "▼ It did not go out",
+    "looking": "… Looking for evidence",
+    "proposed": "○ Not sent yet",
+}
+PILL_STATES: tuple[State, ...] = ("person", "working", "done", "waiting", "waiting", "waiting")
+ORDER = (
+    "A key that ends within the hour comes first, then the costliest mistake, then the longest wait. "
+    "Pick a row to open it. ⚠ marks letters that only look Latin."
+)
+EMPTY = {
+    "uncertain": "A send lands here when nobody can know whether it went out.",
+    "to_approve": "A send of a kind that asks for approval waits here until a person has read it.",
+    "second_person": "A send with a new key waits here until somebody else agrees.",
+}
 
 
 def draw() -> None:
-    sizes = read(views.queue_sizes)
-    waiting = sizes["uncertain"] + sizes["to_approve"] + sizes["second_person"]
-    rows = {s: read(lambda tx, s=s: views.queue(tx, s)) for s in ("uncertain",)}["uncertain"]
-    oldest = max((r.waiting_s for r in rows), default=0.0)
-    title = (
-        f"{count(waiting, 'send waits', 'sends wait')} for a decision."
-        if waiting
-        else "Nothing waits for a decision."
-    )
-    st.title(title + (f" The oldest has waited {span(oldest)}." if oldest >= 60 else ""), anchor=False)
+    sizes = session.read(views_review.sizes)
+    segment = st.session_state.get("segment", "uncertain")
+    place: Place | None = (st.session_state.get("places") or [None])[-1]
+    rows: list[QueueRow] = []
+    if segment != "decided_today":
+        rows = session.read(lambda tx: views_review.queue(tx, segment, after=place, most=ROWS + 1))
+    st.title(heading(sizes), anchor=False)
     with st.container(horizontal=True, vertical_alignment="center"):
-        segment = st.segmented_control(
-            "Which",
-            list(SEGMENTS),
+        st.segmented_control(
+            "Show",
+            SEGMENTS,
             default="uncertain",
-            format_func=lambda s: f"{SEGMENTS[s]} · {sizes[s]}",
+            required=True,
+            format_func=lambda name: f"{NAMES[name]} · {getattr(sizes, name)}",
             label_visibility="collapsed",
             key="segment",
+            on_change=_from_the_start,
         )
+        if rows and st.button(
+            "Start with the first", type="primary", icon=":material/arrow_forward:", icon_position="right"
+        ):
+            _open(rows[0].id)
         st.space("stretch")
-        st.caption("times in UTC", width="content")
+        st.fragment(_ticking, run_every=session.refresh_s())(sizes)
     if segment == "decided_today":
-        _decided()
+        _decided(session.read(views_review.decided_today), sizes)
+    elif rows:
+        _table(rows, segment)
     else:
-        _waiting(segment or "uncertain", sizes)
-
-
-def _waiting(segment: str, sizes: dict[str, int]) -> None:
-    rows = read(lambda tx: views.queue(tx, segment))
-    if not rows:
         _empty(segment, sizes)
+
+
+def heading(sizes: Sizes) -> str:
+    """The page's answer. The wait is that of the oldest among all that wait, as everybody's figures say."""
+    waiting = sizes.uncertain + sizes.to_approve + sizes.second_person
+    if not waiting:
+        return "Nothing waits for a decision."
+    figures = session.figures().figures
+    oldest_s = figures.oldest_review_s if figures else 0.0
+    oldest = f" The oldest has waited {span(oldest_s)}." if oldest_s >= 60 else ""
+    return f"{many(waiting, 'send waits', 'sends wait')} for a decision.{oldest}"
+
+
+def _ticking(drawn: Sizes) -> None:
+    """The age of what is drawn. Draws the page anew when something came or went, and then only."""
+    glance = session.figures()
+    if glance.gone_since is not None:
+        database_gone(glance.gone_since, glance.age_s, session.refresh_s())
         return
-    if st.button("Start with the first", type="primary", icon=":material/arrow_forward:"):
-        _open(rows[0].id)
-    generation = st.session_state.setdefault("generation", 0)
-    table = st.dataframe(
-        _frame(rows, segment),
-        key=f"queue-{segment}-{generation}",
+    now = glance.figures
+    if now and (now.needs_review, now.proposed) != (drawn.uncertain + drawn.second_person, drawn.to_approve):
+        st.rerun()
+    age_caption(glance.age_s, "Live, counted")
+
+
+def _from_the_start() -> None:
+    st.session_state.pop("places", None)
+
+
+# ── The table ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _table(rows: list[QueueRow], segment: str) -> None:
+    """Rows are opened by their id as drawn: a selection by position would hit another row after a change."""
+    page, more = rows[:ROWS], len(rows) > ROWS
+    key = f"queue_{st.session_state.get('opened', 0)}_{segment}_{hash(tuple(row.id for row in page))}"
+
+    def open_selected() -> None:
+        chosen = st.session_state[key].selection.rows
+        if chosen:
+            st.session_state["opened"] = st.session_state.get("opened", 0) + 1
+            st.query_params["send"] = str(page[chosen[0]].id)
+
+    st.dataframe(
+        frame(page, segment),
         hide_index=True,
-        row_height=38,
-        on_select="rerun",
+        on_select=open_selected,
         selection_mode="single-row",
-        column_config={
-            "What we know": st.column_config.TextColumn(width=170),
-            "To": st.column_config.TextColumn(width=230),
-        },
+        key=key,
+        row_height=38,
+        height="content",
+        column_config=_columns(),
     )
-    st.caption(ORDER + " Open a row by its box at the left, or by Shift+Space.")
-    chosen = table.selection.rows  # type: ignore[attr-defined]
-    if chosen and chosen[0] < len(rows):
-        _open(rows[chosen[0]].id)
+    st.caption(ORDER)
+    _paging(page, more)
 
 
-def _open(send_id: int) -> None:
-    """By id; the table that was clicked is gone with its generation, so that no position outlives a change."""
-    st.session_state["generation"] += 1
-    st.query_params["send"] = str(send_id)
-    st.rerun()
-
-
-def _frame(rows: list[QueueRow], segment: str) -> pd.DataFrame:
+def frame(rows: Sequence[QueueRow], segment: str) -> pd.DataFrame:
+    """The most telling columns first: at 900 px the rest scrolls."""
+    now = datetime.now(UTC)
     return pd.DataFrame(
         {
-            "If it goes twice": [COST[r.cost] for r in rows],
-            "What": [r.kind.capitalize() for r in rows],
-            "To": [_to(r) for r in rows],
-            "Waiting": [span(r.waiting_s) for r in rows],
-            "What we know": [_known(r, segment) for r in rows],
-            "Safe key": [_key(r) for r in rows],
-            "About": [r.about for r in rows],
-            "Asked by": [r.requested_by or "" for r in rows],
+            "If it goes twice": [COSTS[row.cost] for row in rows],
+            "What": [what(row.kind) for row in rows],
+            "To": [_to(row.recipients) for row in rows],
+            "Waiting": [span(row.waiting_s) for row in rows],
+            "What we know": [[GLYPHS[_known(row, segment)]] for row in rows],
+            "Safe key": [_key(row, segment, now) for row in rows],
+            "About": [shown(row.about) for row in rows],
         }
-    ).drop(columns=[] if segment == "second_person" else ["Asked by"])
+    )
 
 
-def _to(row: QueueRow) -> str:
-    more = f" and {len(row.recipients) - 1} more" if len(row.recipients) > 1 else ""
-    first = row.recipients[0] if row.recipients else "–"
-    return ("⚠ " if looks_alike(first) else "") + first + more
+def _to(recipients: tuple[str, ...]) -> str:
+    first = recipients[0] if recipients else "nobody"
+    more = f" and {len(recipients) - 1} more" if len(recipients) > 1 else ""
+    return ("⚠ " if odd_letters(first) else "") + shown(first) + more
 
 
 def _known(row: QueueRow, segment: str) -> str:
     if segment == "to_approve":
-        return "Waits to be approved"
-    if row.looking_s > 0:
-        return "… looking for evidence"
-    return VERDICT[row.verdict or "nobody_knows"][2]
+        return "proposed"
+    return "looking" if row.looking_s > 0 else row.verdict or "nobody_knows"
 
 
-def _key(row: QueueRow) -> str:
-    if row.key_left_s is None:
-        return "none"
-    return f"{span(row.key_left_s)} left" if row.key_left_s > 0 else "over"
+def _key(row: QueueRow, segment: str, now: datetime) -> str:
+    if segment == "to_approve":
+        return "not used yet"
+    until = None if row.key_left_s is None else now + timedelta(seconds=row.key_left_s)
+    return key_words(provider(row.provider), row.key_left_s, until, now)
 
 
-def _empty(segment: str, sizes: dict[str, int]) -> None:
-    words = {
-        "uncertain": "A send lands here when nobody can know whether it went out.",
-        "to_approve": "A send of a kind that asks for approval waits here until a person has read it.",
-        "second_person": "A send with a new key waits here until somebody else agrees.",
-    }
-    with st.container(border=True):
-        st.markdown(f"**Nothing here.** {words[segment]}")
-        st.caption(f"Today {sizes['decided_today']} acts of people are on record.")
-
-
-def _decided() -> None:
-    rows = read(views.decided_today)
-    if not rows:
-        st.caption("Nobody has decided anything since midnight UTC.")
-        return
-    st.dataframe(
-        pd.DataFrame(
-            {
-                "At": [clock(d.at) for d in rows],
-                "Who": [d.who for d in rows],
-                "Did": [d.act for d in rows],
-                "Send": [d.action_id for d in rows],
-                "About": [d.about for d in rows],
-                "Now": [d.state.replace("_", " ") for d in rows],
-                "Why": [d.why for d in rows],
-                "Entry": [d.audit_id for d in rows],
-            }
-        ),
-        hide_index=True,
-        row_height=38,
-        key="decided",
+def _columns() -> dict[str, ColumnConfig]:
+    text, pills = st.column_config.TextColumn, PILLS[mode()]
+    known = st.column_config.MultiselectColumn(
+        options=list(GLYPHS.values()), color=[pills[state] for state in PILL_STATES], width=182
     )
-    number = st.number_input("Open a send by its number", min_value=1, step=1, value=None, width=260)
-    if number:
-        st.query_params["send"] = str(int(number))
-        st.rerun()
+    return {
+        "If it goes twice": text(width=110),
+        "What": text(width=118),
+        "To": text(width=218),
+        "Waiting": text(width=105, alignment="right"),
+        "What we know": known,
+        "Safe key": text(width=160),
+        "About": text(width=150),
+    }
+
+
+def _paging(page: list[QueueRow], more: bool) -> None:
+    places: list[Place] = st.session_state.get("places") or []
+    if not (places or more):
+        return
+    with st.container(horizontal=True):
+        if places and st.button(f"Previous {ROWS}", icon=":material/chevron_left:"):
+            st.session_state["places"] = places[:-1]
+            st.rerun()
+        if more and st.button(f"Next {ROWS}", icon=":material/chevron_right:", icon_position="right"):
+            st.session_state["places"] = [*places, page[-1].place]
+            st.rerun()
+
+
+def _open(action_id: int) -> None:
+    st.query_params["send"] = str(action_id)
+    st.rerun()
+
+
+# ── Nothing waits, and what was decided ───────────────────────────────────────────────────────────────
+
+
+def _empty(segment: str, sizes: Sizes) -> None:
+    with st.container(border=True):
+        st.markdown(f"**{EMPTY[segment]}**")
+        st.caption(
+            "Most settle by themselves: a late answer or a delivery notice comes in, or the same key is tried again. "
+            f"Today people decided {many(sizes.decided_today, 'time')}."
+        )
+
+
+def _decided(rows: list[Decided], sizes: Sizes) -> None:
+    if not rows:
+        st.markdown("Nobody has decided anything since midnight UTC.")
+        return
+    if sizes.contradicted:
+        st.warning(
+            f"{many(sizes.contradicted, 'decision was', 'decisions were')} contradicted later: it went out after all.",
+            icon=":material/warning:",
+        )
+    key = f"decided_{st.session_state.get('opened', 0)}_{rows[0].audit_id}"
+
+    def open_selected() -> None:
+        chosen = st.session_state[key].selection.rows
+        if chosen:
+            st.session_state["opened"] = st.session_state.get("opened", 0) + 1
+            st.query_params["send"] = str(rows[chosen[0]].action_id)
+
+    st.dataframe(
+        decided_frame(rows),
+        hide_index=True,
+        on_select=open_selected,
+        selection_mode="single-row",
+        key=key,
+        row_height=38,
+    )
+    st.caption("The newest comes first. Pick a row to open its send, and to open again what a person closed.")
+
+
+def decided_frame(rows: Sequence[Decided]) -> pd.DataFrame:
+    return pd.DataFrame(
+        {
+            "At (UTC)": [clock_s(row.at) for row in rows],
+            "Who": [named(row.who) for row in rows],
+            "Did": [("⚠ " if row.contradicted else "") + row.act for row in rows],
+            "What": [what(row.kind) for row in rows],
+            "About": [shown(row.about) for row in rows],
+            "Why": [shown(row.why) for row in rows],
+            "Looked at": [", ".join(row.looked_at) for row in rows],
+            "Entry": [f"{row.audit_id:,}" for row in rows],
+        }
+    )

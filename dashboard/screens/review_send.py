@@ -2,220 +2,217 @@
 
 from __future__ import annotations
 
-import html
 import json
+from typing import Any
 
 import pandas as pd
 import streamlit as st
 
-from dashboard import session
-from dashboard.components import COST, POINTS, facts, heading, looks_alike, said, span, when
-from dashboard.screens import review_decide
-from dashboard.session import person, read, settings
-from ledger import desk as views
-from ledger.desk import Send
+from dashboard import components, session
+from dashboard.screens import review_decide, review_found, review_settled
+from dashboard.words import COSTS, clock, clock_s, key_words, named, provider, span, what
+from ledger import views_review
 from ledger.payload import shown
-from ledger.records import Attempt, OutcomeKind, Role
+from ledger.records import Role
+from ledger.views_review import Send
 
-REVEALS = frozenset({Role.SUPPORT, Role.ENGINEER, Role.AUDITOR, Role.ADMIN})
-FOUND = {
-    OutcomeKind.ACCEPTED: "Taken, with a message number",
-    OutcomeKind.REFUSED: "Refused",
-    OutcomeKind.NOT_SENT: "Certainly not sent",
-    OutcomeKind.IN_FLIGHT: "The provider said that this key is busy",
-    OutcomeKind.UNKNOWN: "The request left, no clear answer came",
-}
+WHY_FIRST = frozenset({Role.ENGINEER, Role.AUDITOR})  # who says why before reading a text
+HEAD = (("From", "sender"), ("Cc", "cc"), ("Bcc", "bcc"), ("Reply-To", "reply_to"))
 
 
-def draw(send_id: int) -> bool:
-    """False when there is no such send, or none that this person may see."""
-    s = read(lambda tx: views.send(tx, send_id))
-    if s is None:
-        return False
-    _way(s)
-    first = s.recipients[0] if s.recipients else "nobody"
-    more = f" and {len(s.recipients) - 1} more" if len(s.recipients) > 1 else ""
-    heading(f"{html.escape(s.kind.capitalize())} to {said(first)}{more}", html.escape(_lead(s)))
-    _facts(s)
-    odd = looks_alike(first)
-    if odd:
-        st.warning(
-            f"This address has a letter that only looks Latin: {', '.join(odd)}. Compare it with the address you know.",
-            icon=":material/spellcheck:",
-        )
+def draw(send: Send) -> None:
+    _way(send)
+    components.heading(what(send.kind), send.recipients, review_found.lead(send))
+    _facts(send)
+    _warn_of_look_alikes(send)
     left, right = st.columns([3, 2], gap="medium")
     with left:
-        _found(s)
-        if s.state == "needs_review" and s.finding.verdict == "nobody_knows":
-            _how_to_find_out(s, first)
-        _what_goes_out(s, first)
-        _tries(s)
+        st.subheader("What we found", anchor=False)
+        found = review_found.rows(send)
+        if found:
+            components.evidence(found)
+        else:
+            st.caption("Nothing has been tried yet.")
+        if send.state == "needs_review" and send.finding.verdict == "nobody_knows" and send.attempts:
+            _how_to_find_out(send)
+        _what_goes_out(send)
+        _tries(send)
+        _event(send)
     with right:
-        review_decide.panel(s)
-    return True
+        _right(send)
 
 
-def _way(s: Send) -> None:
-    waiting = read(lambda tx: views.queue(tx, _segment(s)))
-    ids = [row.id for row in waiting]
+def _right(send: Send) -> None:
+    if send.state == "needs_review":
+        until = clock(send.finding.key_until, send.now) if send.finding.key_until else ""
+        components.verdict_block(send.finding.verdict.value, send.finding.reasons, until)
+    review_settled.last_result(send)
+    if send.state in ("needs_review", "proposed"):
+        review_decide.panel(send)
+    else:
+        review_settled.panel(send)
+
+
+# ── Above ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _way(send: Send) -> None:
+    segment = review_decide.segment(send)
+    ids = [row.id for row in session.read(lambda tx: views_review.queue(tx, segment, most=200))]
+    at = ids.index(send.id) if send.id in ids else None
     with st.container(horizontal=True, vertical_alignment="center"):
-        if st.button(
-            f"All {len(ids)} waiting" if ids else "All that wait",
-            icon=":material/arrow_back:",
-            type="tertiary",
-        ):
+        if st.button(f"All {len(ids)} waiting", icon=":material/arrow_back:", type="tertiary"):
             st.query_params.clear()
             st.rerun()
-        if s.id in ids:
-            place = ids.index(s.id)
-            st.caption(f"{place + 1} of {len(ids)}", width="content")
-            following = ids[place + 1 : place + 2]
-        else:
-            following = ids[:1]
+        if at is not None:
+            st.caption(f"{at + 1} of {len(ids)}", width="content")
+        following = ids[at + 1 : at + 2] if at is not None else ids[:1]
         if following and st.button(
             "Next", icon=":material/arrow_forward:", icon_position="right", type="tertiary"
         ):
-            st.query_params["send"] = str(following[0])
-            st.rerun()
+            review_settled.open_send(following[0])
         st.space("stretch")
-        st.caption(f"Send {s.id} · times in UTC", width="content")
+        st.fragment(_beside, run_every=session.refresh_s())(send.id, send.version)
 
 
-def _segment(s: Send) -> str:
-    return "to_approve" if s.state == "proposed" else "second_person" if s.request else "uncertain"
+def _beside(action_id: int, drawn: int) -> None:
+    """Who else has this open, and whether it is still as drawn. No lock: the ledger settles who is first."""
+    glance = session.figures()
+    if glance.gone_since is not None:
+        components.database_gone(glance.gone_since, None, session.refresh_s())
+        return
+    others = session.beside(action_id, choosing=bool(st.session_state.get(f"pick_{action_id}_{drawn}")))
+    if session.read(lambda tx: views_review.version(tx, action_id)) != drawn:
+        if st.button("It changed. Show it as it is now", icon=":material/update:", key=f"anew_{action_id}"):
+            st.rerun()
+        return
+    for visit in others[:2]:
+        since = visit.choosing_since
+        doing = (
+            f"is deciding this since {clock(since)} UTC" if since else "has this open and has not chosen yet"
+        )
+        st.caption(f":material/visibility: {named(visit.name)} {doing}.", width="content")
 
 
-def _lead(s: Send) -> str:
-    if s.state == "proposed":
-        return "It waits for a person to approve exactly this text. Nothing has gone out."
-    if s.state == "approved":
-        return f"It goes out at {when(s.due_at, s.now)} UTC."
-    if s.state == "sending":
-        return f"It is on its way to {s.provider}."
-    if s.state == "needs_review" and s.attempts:
-        return f"We gave this e-mail to {s.provider} at {when(s.attempts[-1].started_at, s.now)} UTC. It may have gone out, or not."
-    return f"It is {s.state.replace('_', ' ')}."
-
-
-def _facts(s: Send) -> None:
-    reason = f": {html.escape(s.cost_reason[:1].lower() + s.cost_reason[1:])}" if s.cost_reason else ""
-    facts(
+def _facts(send: Send) -> None:
+    name, until = provider(send.provider), send.finding.key_until
+    left_s = (until - send.now).total_seconds() if until else None
+    reason = f": {send.cost_reason[:1].lower()}{send.cost_reason[1:]}" if send.cost_reason else ""
+    unused = send.key_window_s is not None and until is None
+    waits = send.state in ("needs_review", "proposed")
+    components.facts(
         [
-            ("About", said(shown(s.about)) if s.about else "–"),
-            ("Waiting", span(s.waiting_s) if s.state in ("needs_review", "proposed") else "–"),
-            ("If it goes twice", f"{COST[s.cost]}{reason}"),
-            (f"Safe key at {s.provider}", html.escape(_key(s))),
+            ("About", send.about or "–"),
+            ("Waiting", span(send.waiting_s) if waits else "–"),
+            ("If it goes twice", COSTS[send.cost] + reason),
+            (f"Safe key at {name}", "not used yet" if unused else key_words(name, left_s, until, send.now)),
         ]
     )
 
 
-def _key(s: Send) -> str:
-    if s.key_window_s is None:
-        return f"{s.provider} has none"
-    if s.finding.key_until is None:
-        return f"kept for {span(s.key_window_s)} from the first try"
-    left = (s.finding.key_until - s.now).total_seconds()
-    return f"until {when(s.finding.key_until, s.now)}, {span(left)} left" if left > 0 else "over"
-
-
-def _found(s: Send) -> None:
-    st.subheader("What we found", anchor=False)
-    rows = [
-        (_try_name(a, len(s.attempts)), _try_found(a), _points(a), a.answered_at or a.started_at)
-        for a in s.attempts
-    ]
-    rows += [(e.source, e.found, e.points_to.value, e.observed_at) for e in s.evidence]
-    if not rows:
-        st.caption("Nothing has been tried yet.")
-        return
-    body = "".join(
-        f"<tr><td>{said(shown(asked))}</td><td>{said(shown(found))}</td>"
-        f"<td><span class='nt-chip nt-{POINTS[points][1]}'>{POINTS[points][0]}</span></td>"
-        f"<td class='nt-soft'>{when(at, s.now)}</td></tr>"
-        for asked, found, points, at in rows
-    )
-    st.html(
-        "<table class='nt-ev'><tr><th>We looked at</th><th>We found</th><th>Points to</th><th>UTC</th></tr>"
-        f"{body}</table>"
-    )
-
-
-def _try_name(attempt: Attempt, total: int) -> str:
-    return "First and only try" if total == 1 else f"Try {attempt.number}"
-
-
-def _try_found(attempt: Attempt) -> str:
-    if attempt.outcome is None:
-        return "Its worker was stopped before an answer" if attempt.abandoned else "Under way"
-    reason = f" ({attempt.reason.strip(' :')})" if attempt.reason.strip(" :") else ""
-    return FOUND[attempt.outcome] + reason
-
-
-def _points(attempt: Attempt) -> str:
-    if attempt.outcome is OutcomeKind.ACCEPTED:
-        return "sent"
-    return "not_sent" if attempt.outcome in (OutcomeKind.REFUSED, OutcomeKind.NOT_SENT) else "neither"
-
-
-def _how_to_find_out(s: Send, to: str) -> None:
-    tried = [a.started_at for a in s.attempts]
-    provider = settings().providers.get(s.provider)
-    where = f" at {provider.log_url}" if provider and provider.log_url else ""
-    with st.expander("How to find out", expanded=True, icon=":material/search:"):
-        st.text(
-            f"1. In {s.provider}'s own log{where}, look for mail to the address below, "
-            f"from {when(min(tried), s.now)} to {when(max(tried), s.now)} UTC and a minute after.\n"
-            "2. Or ask the customer whether it came.\n\n"
-            "Found: choose It was sent and give its number.\n"
-            "Not there: likely not sent, but a log can be late. That is a hint, not a proof."
+def _warn_of_look_alikes(send: Send) -> None:
+    odd = [name for address in send.recipients for name in components.odd_letters(address)]
+    if odd:
+        st.warning(
+            f"This address has a letter that only looks Latin: {', '.join(odd[:5])}. Compare it with the address you know.",
+            icon=":material/spellcheck:",
         )
-        st.code(to, language=None)
 
 
-def _what_goes_out(s: Send, first: str) -> None:
-    st.subheader("What would go out", anchor=False)
+# ── Left ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _how_to_find_out(send: Send) -> None:
+    with st.expander("How to find out", expanded=True, icon=":material/search:"):
+        st.markdown(review_found.how_to_find_out(send))
+        st.code("\n".join(shown(address) for address in send.recipients), language=None)
+        configured = session.house().settings.providers.get(send.provider)
+        if configured and configured.log_url:
+            st.link_button(
+                f"Open {provider(send.provider)}'s log", configured.log_url, icon=":material/open_in_new:"
+            )
+
+
+def _what_goes_out(send: Send) -> None:
+    st.subheader("What would go out" if send.state != "sent" else "What went out", anchor=False)
     with st.container(border=True):
-        pairs = [("To", ", ".join(s.recipients) or first), ("Subject", s.subject or "shown to support alone")]
-        rows = "".join(f"<dt>{name}</dt><dd>{said(shown(value))}</dd>" for name, value in pairs)
-        st.html(f"<dl class='nt-mail'>{rows}</dl>")
-        revealed = st.session_state.get(f"text-{s.id}")
+        given = [(label, _listed(send.head.get(name))) for label, name in HEAD]
+        subject = send.subject or ("(none)" if send.head else "hidden from your role")
+        components.mail_head([given[0], ("To", ", ".join(send.recipients)), *given[1:], ("Subject", subject)])
+        revealed: tuple[bytes, str] | None = st.session_state.get(f"text_{send.id}")
         if revealed is not None:
-            _text(revealed)
-        elif person().role in REVEALS:
-            with st.container(horizontal=True, vertical_alignment="center"):
-                if st.button("Show the text", icon=":material/visibility:"):
-                    st.session_state[f"text-{s.id}"] = session.reveal(s.id, f"reveal-{s.id}")
-                    session.renew_form(f"reveal-{s.id}")
-                    st.rerun()
-                st.caption("The audit notes who reads it.", width="content")
+            _text(send, *revealed)
+        elif session.chosen().role in session.REVEALERS:
+            _ask_for_text(send)
 
 
-def _text(content: bytes) -> None:
+def _listed(value: Any) -> str:
+    return ", ".join(str(v) for v in value) if isinstance(value, list) else str(value or "")
+
+
+def _ask_for_text(send: Send) -> None:
+    why = ""
+    if session.chosen().role in WHY_FIRST:
+        why = st.text_input(
+            "Why do you read it? The audit keeps your words.", key=f"read_{send.id}", max_chars=500
+        )
+    with st.container(horizontal=True, vertical_alignment="center"):
+        pressed = st.button("Show the text", icon=":material/visibility:", key=f"show_{send.id}")
+        st.caption(f"{review_found.size_of_text(send)}. The audit notes who reads it.", width="content")
+    if pressed and session.chosen().role in WHY_FIRST and not why.strip():
+        st.warning("Nothing was shown. Please say why.", icon=":material/edit:")
+    elif pressed:
+        _reveal(send, why)
+
+
+def _reveal(send: Send, why: str) -> None:
+    result = session.reveal(send.id, why)
+    if isinstance(result, session.Done):
+        st.session_state[f"text_{send.id}"] = (result.value, clock_s(send.now))
+        st.rerun()
+    components.outcome(result)
+
+
+def _text(send: Send, content: bytes, at: str) -> None:
     members = json.loads(content)
     with st.container(height=190, border=False):
-        st.text(shown(str(members.pop("text", ""))), width="stretch")
-    rest = {name: value for name, value in members.items() if name not in ("to", "subject", "text")}
-    if rest:
-        with st.expander("Everything else in the request"):
-            st.code(shown(json.dumps(rest, ensure_ascii=False, indent=1)), language=None)
-    st.caption("Shown to you; the audit notes it.")
+        st.text(shown(str(members.get("text", ""))), width="stretch")
+    if members.get("html"):
+        with st.expander("The HTML part, as it is written"):
+            st.code(shown(str(members["html"])), language=None, wrap_lines=True)
+    st.caption(f"{review_found.size_of_text(send)}. Shown to you at {at} UTC; the audit notes it.")
 
 
-def _tries(s: Send) -> None:
-    with st.expander(f"Tries · {len(s.attempts)}"):
-        st.dataframe(
-            pd.DataFrame(
-                {
-                    "Try": [str(a.number) for a in s.attempts],
-                    "Started": [when(a.started_at, s.now) for a in s.attempts],
-                    "Answered": [when(a.answered_at, s.now) for a in s.attempts],
-                    "Outcome": [
-                        (a.outcome or ("abandoned" if a.abandoned else "under way")).replace("_", " ")
-                        for a in s.attempts
-                    ],
-                    "Worker": [a.worker for a in s.attempts],
-                }
-            ),
-            hide_index=True,
-            key=f"tries-{s.id}",
+def _tries(send: Send) -> None:
+    with st.expander(review_found.tries_label(send)):
+        table = {
+            "Try": [str(a.number) for a in send.attempts],
+            "Started (UTC)": [_exact(a.started_at, send) for a in send.attempts],
+            "Answered (UTC)": [_exact(a.answered_at, send) if a.answered_at else "–" for a in send.attempts],
+            "What came of it": [shown(review_found.tried(a)) for a in send.attempts],
+            "Worker": [shown(a.worker) for a in send.attempts],
+        }
+        st.dataframe(pd.DataFrame(table), hide_index=True, key=f"tries_{send.id}", row_height=38)
+
+
+def _exact(at: Any, send: Send) -> str:
+    day = "" if at.date() == send.now.date() else f"{at.day} {at:%b} "
+    return day + clock_s(at)
+
+
+def _event(send: Send) -> None:
+    with st.expander("The event behind it"):
+        event_id = send.event_id
+        event = session.read(lambda tx: views_review.event_behind(tx, event_id)) if event_id else None
+        if event is None:
+            st.caption("None: an application proposed this send by itself.")
+            return
+        components.facts(
+            [
+                ("What", f"{event.type} from {event.source}"),
+                ("Received", f"{clock(event.accepted_at, send.now)} UTC"),
+                ("Deliveries", f"{event.deliveries:,}"),
+                ("State", event.state),
+            ]
         )
+        st.code(shown(event.event_key), language=None)

@@ -1,0 +1,120 @@
+"""What all sessions of one console share: configuration, database, the latest figures, and who has what open.
+
+The figures are read once for everybody, at most every `refresh_s`; while the database is gone, the last ones stay.
+Kept in this process's memory, so a second console beside this one has figures and presence of its own.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import Generic, TypeVar
+
+from ledger import views
+from ledger.database import Database
+from ledger.records import Role
+from ledger.settings import Settings
+
+T = TypeVar("T")
+LOG = logging.getLogger("nottwice.console")
+CHARTS_EVERY = 5  # charts are read anew every so many refreshes of the figures
+
+
+@dataclass(frozen=True, slots=True)
+class Glance(Generic[T]):
+    """The latest figures and their age; `gone_since` when the database cannot be read since then."""
+
+    figures: T | None
+    age_s: float
+    gone_since: datetime | None
+
+
+class Shared(Generic[T]):
+    """One value for all viewers, read again when it is older than `every_s`. A reader never waits for another's
+    reading while there is an older value to show."""
+
+    def __init__(self, read: Callable[[], T], every_s: float) -> None:
+        self._read, self._every_s = read, every_s
+        self._lock = threading.Lock()
+        self._value: T | None = None
+        self._read_at = self._tried_at = float("-inf")
+        self._gone_since: datetime | None = None
+
+    def glance(self) -> Glance[T]:
+        if time.monotonic() - self._tried_at >= self._every_s and self._lock.acquire(
+            blocking=self._value is None
+        ):
+            try:
+                self._refresh()
+            finally:
+                self._lock.release()
+        return Glance(self._value, time.monotonic() - self._read_at, self._gone_since)
+
+    def forget(self) -> None:
+        """Somebody changed something: the next glance reads."""
+        self._tried_at = float("-inf")
+
+    def _refresh(self) -> None:
+        if time.monotonic() - self._tried_at < self._every_s:
+            return  # somebody else read while we waited
+        self._tried_at = time.monotonic()
+        try:
+            self._value, self._read_at, self._gone_since = self._read(), time.monotonic(), None
+        except Exception as error:  # noqa: BLE001 - whatever it is, the last figures stay and the page says so
+            LOG.warning("the figures could not be read: %s", type(error).__name__)
+            self._gone_since = self._gone_since or datetime.now(UTC)
+
+
+@dataclass(slots=True)
+class Visit:
+    """One session that has a send open."""
+
+    name: str
+    person_id: int
+    seen_at: float
+    choosing_since: datetime | None = None
+
+
+class House:
+    """Made once a process. Opening the database waits for the first read, so that a console starts without it."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.snapshot = Shared(self._snapshot, settings.console.refresh_s)
+        self.hour = Shared(self._hour, settings.console.refresh_s * CHARTS_EVERY)
+        self._visits: dict[int, dict[str, Visit]] = {}
+        self._visits_lock = threading.Lock()
+
+    @cached_property
+    def database(self) -> Database:
+        return self.settings.open_database("console")
+
+    def count_anew(self) -> None:
+        self.snapshot.forget()
+
+    def visit(
+        self, action_id: int, session: str, name: str, person_id: int, *, choosing: bool
+    ) -> list[Visit]:
+        """Say that this session has the send open; returns the other people who have, first come first."""
+        now, silent_s = time.monotonic(), 3 * self.settings.console.refresh_s + 1
+        with self._visits_lock:
+            here = self._visits.setdefault(action_id, {})
+            mine = here.setdefault(session, Visit(name, person_id, now))
+            mine.seen_at, since = now, mine.choosing_since or datetime.now(UTC)
+            mine.choosing_since = since if choosing else None
+            for gone in [key for key, visit in here.items() if now - visit.seen_at > silent_s]:
+                del here[gone]
+            return [visit for visit in here.values() if visit.person_id != person_id]
+
+    def _snapshot(self) -> views.Snapshot:
+        silent_s = self.settings.alerts.worker_silent_s
+        return self.database.run(lambda tx: views.snapshot(tx, silent_s=silent_s), role=Role.VIEWER)
+
+    def _hour(self) -> views.Hour:
+        lease_s = self.settings.worker.lease_s
+        return self.database.run(lambda tx: views.hour(tx, lease_s=lease_s), role=Role.VIEWER)

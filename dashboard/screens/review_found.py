@@ -1,0 +1,143 @@
+"""What we found about a send, in words: its tries, its evidence, and what nobody has told us. No Streamlit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+
+from dashboard.words import clock, clock_s, many, provider, span
+from ledger.records import Attempt, OutcomeKind
+from ledger.views_review import Send
+
+FOUND = {
+    OutcomeKind.ACCEPTED: "Accepted, with a message number",
+    OutcomeKind.REFUSED: "Refused",
+    OutcomeKind.NOT_SENT: "Certainly not sent",
+    OutcomeKind.IN_FLIGHT: "The provider said that this key is busy",
+    OutcomeKind.UNKNOWN: "The request left, and no clear answer came",
+}
+POINTS = {OutcomeKind.ACCEPTED: "sent", OutcomeKind.REFUSED: "not_sent", OutcomeKind.NOT_SENT: "not_sent"}
+TRIES_SHOWN = 3
+# What each provider can tell, and how late its own log may be (contracts of the two APIs).
+CANNOT_BE_ASKED = frozenset({"inboxili"})
+LOG_LATE_MIN = 5
+AROUND = timedelta(minutes=1)
+
+
+def lead(send: Send) -> str:
+    """One sentence of what happened."""
+    name = provider(send.provider)
+    match send.state:
+        case "proposed":
+            return "It waits for a person to approve exactly this text. Nothing has gone out."
+        case "approved":
+            return f"It is ready to go to {name}." if not send.attempts else f"{name} will be tried again."
+        case "sending":
+            return f"It is on its way to {name}."
+        case "needs_review":
+            return _uncertain(send, name)
+        case "sent":
+            return f"It went out through {name}."
+        case "refused":
+            return f"{name} refused it. It did not go out."
+        case "failed":
+            return f"{name} could not be reached in time. It did not go out."
+        case _:
+            return "Nothing more goes out under this key."
+
+
+def _uncertain(send: Send, name: str) -> str:
+    open_ends = [
+        a for a in send.attempts if a.abandoned or a.outcome in (OutcomeKind.UNKNOWN, OutcomeKind.IN_FLIGHT)
+    ]
+    if not open_ends:
+        return "It waits for a person. It may have gone out, or not."
+    last, at = open_ends[-1], clock(open_ends[-1].started_at, send.now)
+    if last.outcome is None:
+        return f"The worker was stopped while it was sending this e-mail at {at} UTC, before it could write down the answer."
+    if last.outcome is OutcomeKind.IN_FLIGHT:
+        return f"{name} said at {at} UTC that a request with this key was under way. It may have gone out, or not."
+    if last.code:
+        return f"{name} answered with an error after we sent this e-mail at {at} UTC. It may have gone out, or not."
+    return (
+        f"We gave this e-mail to {name} at {at} UTC and no clear answer came. It may have gone out, or not."
+    )
+
+
+def rows(send: Send) -> list[tuple[str, str, str, str]]:
+    """What we looked at, what we found, where it points, when. The first two may hold text from outside."""
+    return [*_tries(send), *_evidence(send), *_silence(send)]
+
+
+def _tries(send: Send) -> Iterator[tuple[str, str, str, str]]:
+    total = len(send.attempts)
+    if total > TRIES_SHOWN:
+        yield f"{total - TRIES_SHOWN} earlier tries", "See Tries below", "neither", "–"
+    for attempt in send.attempts[-TRIES_SHOWN:]:
+        name = "First and only try" if total == 1 else f"Try {attempt.number}"
+        points = POINTS.get(attempt.outcome, "neither") if attempt.outcome else "neither"
+        yield name, tried(attempt), points, clock(attempt.answered_at or attempt.started_at, send.now)
+
+
+def tried(attempt: Attempt) -> str:
+    """What came of one try; the provider's own words stand in it."""
+    if attempt.outcome is None:
+        return "Its worker was stopped before the answer" if attempt.abandoned else "Under way"
+    told = " ".join(part for part in (attempt.code, attempt.reason) if part)
+    return f"{FOUND[attempt.outcome]}: {told}" if told else FOUND[attempt.outcome]
+
+
+def _evidence(send: Send) -> Iterator[tuple[str, str, str, str]]:
+    for seen in send.evidence:
+        weight = "" if seen.points_to == "neither" else " (proof)" if seen.proof else " (a hint, not a proof)"
+        yield seen.source, seen.found + weight, seen.points_to.value, clock(seen.observed_at, send.now)
+
+
+def _silence(send: Send) -> Iterator[tuple[str, str, str, str]]:
+    if send.state != "needs_review":
+        return
+    if not send.evidence:
+        yield "Delivered or bounced notice", "None so far", "neither", clock(send.now)
+    if send.provider in CANNOT_BE_ASKED:
+        name = provider(send.provider)
+        yield f"{name} look-up", f"{name} cannot be asked about a send", "neither", "–"
+
+
+def how_to_find_out(send: Send) -> str:
+    """Markdown of our own words: where to look, for when, and what a find or a miss means."""
+    name, (first, last) = provider(send.provider), minutes(send)
+    between = f"**between {clock(first, send.now)} and {clock(last)} UTC**"
+    return (
+        f"1. In {name}'s own log, look for mail to the address below, {between}.\n"
+        "2. Or ask the customer whether it came.\n\n"
+        "Found: choose **It was sent** and give its number. Not there: likely not sent, but their log can be "
+        f"up to {LOG_LATE_MIN} min late. A miss is a hint, not a proof."
+    )
+
+
+def minutes(send: Send) -> tuple[datetime, datetime]:
+    """When it may have gone out: from the first to the last try, with a minute around."""
+    ends = [a.answered_at or a.started_at for a in send.attempts]
+    return min(a.started_at for a in send.attempts) - AROUND, max(ends) + AROUND
+
+
+def looking_for_evidence(send: Send) -> bool:
+    return send.evidence_until is not None and send.now < send.evidence_until
+
+
+def looking_words(send: Send) -> str:
+    until = send.evidence_until or send.now
+    left = span((until - send.now).total_seconds())
+    return f"We are still looking for evidence until {clock_s(until)} UTC, {left} more. Sending again is off until then."
+
+
+def tries_label(send: Send) -> str:
+    return f"Tries · {len(send.attempts)}"
+
+
+def size_of_text(send: Send) -> str:
+    """How long the text is, of our own numbers."""
+    text, page = send.head.get("text_characters"), send.head.get("html_characters")
+    parts = [many(int(text), "character")] if text is not None else []
+    parts += [f"an HTML part of {many(int(page), 'character')}"] if page else []
+    return ", ".join([*parts, "no attachment"])

@@ -1,0 +1,81 @@
+"""A second person: asked to agree to a new key, with pills and reason of their own before they see the first ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import streamlit as st
+
+from dashboard import session
+from dashboard.screens.review_settled import open_send, show
+from dashboard.words import clock, named
+from ledger import decisions
+from ledger.database import Transaction
+from ledger.payload import shown
+from ledger.records import Act, Settled
+from ledger.views_review import Request, Send
+
+LOOKED_AT = ("Provider's own log", "Customer told us", "Our own records", "Only this page")
+
+
+def panel(send: Send, request: Request) -> None:
+    own = request.requested_by == session.me().id
+    asked, ends = clock(request.requested_at, send.now), clock(request.expires_at, send.now)
+    with st.container(border=True):
+        if own:
+            _own(send, request, asked, ends)
+            return
+        name, wait_s = named(request.name), session.house().settings.worker.decided_wait_s
+        st.markdown(f"**{name} asks you to agree: send again with a new key.**")
+        st.markdown(
+            f"It goes out as if for the first time, in {wait_s:g} seconds. If the first one arrived, **they get it twice**."
+        )
+        _form(send, request)
+        with st.expander(f"What {name} looked at, and why"):
+            st.text(f"{', '.join(request.looked_at)}.\n{shown(request.why)}")
+        st.caption(f"Asked at {asked} UTC. Expires at {ends} UTC; then it goes back to the desk.")
+
+
+def _own(send: Send, request: Request, asked: str, ends: str) -> None:
+    st.markdown(
+        f"**Asked at {asked} UTC. Nothing has gone out.** Without an answer by {ends} UTC it comes back to this desk."
+    )
+    st.caption("You asked for this yourself. Somebody else must agree.")
+    if st.button("Withdraw the request", width="stretch", key=f"withdraw_{request.id}"):
+        _answer(send, request, "withdrawn", (), "")
+
+
+def _form(send: Send, request: Request) -> None:
+    with st.form(f"second_{request.id}", border=False, enter_to_submit=False):
+        looked = st.pills(
+            "What did you look at yourself?",
+            LOOKED_AT,
+            selection_mode="multi",
+            key=f"second_looked_{request.id}",
+        )
+        why = st.text_input("Why? The audit keeps your words.", max_chars=500, key=f"second_why_{request.id}")
+        left, right = st.columns(2)
+        agreed = left.form_submit_button("Agree, send it", type="primary", width="stretch")
+        disagreed = right.form_submit_button("Do not agree", width="stretch")
+    if not (agreed or disagreed):
+        return
+    missing = session.incomplete(why, tuple(looked)) if agreed else ""
+    if missing:
+        st.warning(missing, icon=":material/edit:")
+        return
+    _answer(send, request, "agreed" if agreed else "disagreed", tuple(looked), why)
+
+
+def _answer(send: Send, request: Request, answer: str, looked: tuple[str, ...], why: str) -> None:
+    wait_s = session.house().settings.worker.decided_wait_s
+
+    def do(tx: Transaction, act: Act) -> Any:
+        if answer == "agreed":
+            return decisions.agree(tx, request.id, act, wait_s=wait_s)
+        return decisions.disagree(tx, request.id, act)
+
+    form = session.form_id("request", request.id, answer)
+    result = session.act(answer, send.id, do, form=form, why=why, looked_at=looked)
+    if isinstance(result, session.Done) and isinstance(result.value, Settled):
+        open_send(result.value.action_id)  # the new generation is what goes out
+    show(send.id, result)

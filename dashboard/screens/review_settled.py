@@ -1,0 +1,157 @@
+"""What became of a send and of the last press: goes out at, closed by, lost to. Every panel is drawn from the rows,
+so that a reload says the same; only what was *not* done is remembered by the session.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+import streamlit as st
+
+from dashboard import components, session
+from dashboard.words import clock_s, named, provider
+from ledger import decisions, views_review
+from ledger.database import Transaction
+from ledger.payload import shown
+from ledger.records import Act
+from ledger.states import ActionState
+from ledger.views_review import Decided, Send
+
+MOVING = ("approved", "sending")
+
+
+def show(action_id: int, result: session.Result) -> NoReturn:
+    """Keep what was not done for the next run, which draws the send as it is now."""
+    st.session_state["last_result"] = (action_id, result)
+    st.rerun()
+
+
+def open_send(action_id: int) -> NoReturn:
+    st.session_state.pop("last_result", None)
+    st.query_params["send"] = str(action_id)
+    st.rerun()
+
+
+def _result(send: Send) -> session.Result | None:
+    action_id, result = st.session_state.get("last_result", (0, None))
+    return result if action_id == send.id else None
+
+
+def last_result(send: Send) -> None:
+    result = _result(send)
+    if result is not None:
+        components.outcome(result)
+
+
+def panel(send: Send) -> None:
+    """A send that does not wait for a person now."""
+    if send.state in MOVING:
+        st.fragment(_moving, run_every=session.refresh_s())(send)
+        return
+    if not isinstance(_result(send), session.Lost | session.Twice):
+        _ended(send)
+    _onwards(send)
+
+
+# ── Ready to go, on the way ───────────────────────────────────────────────────────────────────────────
+
+
+def _moving(send: Send) -> None:
+    """Drawn anew by itself when the send has moved on."""
+    if (
+        session.figures().gone_since is None
+        and session.read(lambda tx: views_review.version(tx, send.id)) != send.version
+    ):
+        st.rerun()
+    if send.state == "sending":
+        st.info("It is on its way. It cannot be taken back.", icon=":material/outgoing_mail:")
+    elif send.decided_send and send.due_at is not None:
+        words = f"**Goes out at {clock_s(send.due_at)} UTC.** {_decided(send.decided, send)}"
+        st.success(words, icon=":material/schedule_send:")
+        if session.may_decide() and st.button(
+            "Take it back", width="stretch", key=f"back_{send.id}_{send.version}"
+        ):
+            _press(send, "taken back", lambda tx, act: decisions.take_back(tx, send.id, act))
+    else:
+        st.info("It is ready to go. The next free worker takes it.", icon=":material/schedule_send:")
+    _next_one(send)
+
+
+# ── Ended ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _ended(send: Send) -> None:
+    decided = send.decided if send.decided and send.decided.version == send.version else None
+    words = {
+        "sent": "**It went out.** " + f"{provider(send.provider)} accepted it.",
+        "refused": "**It did not go out.** The provider refused it for good.",
+        "failed": "**It did not go out.** Its time to try was over.",
+        "declined": "**Nothing goes out.**",
+        "closed": "**Closed.** Nothing more goes out under this key; one e-mail may have gone out.",
+    }[send.state]
+    if decided is not None:
+        words = _closing(decided, send)
+    (st.success if send.state != "failed" else st.info)(words, icon=":material/check_circle:")
+    if send.message_id:
+        st.caption(f"Message number at {provider(send.provider)}:")
+        st.code(shown(send.message_id), language=None)
+
+
+def _closing(decided: Decided, send: Send) -> str:
+    by = f"by {_who(decided)}, at {clock_s(decided.at)} UTC"
+    entry = f"Audit entry {decided.audit_id:,}."
+    if send.successor is not None:
+        return f"**Sent again with a new key, {by}.** This one is closed in its place. {entry}"
+    match decided.act:
+        case "closed as sent":
+            return f"**Closed as sent, {by}.** Nothing went out. {entry}"
+        case "declined":
+            return f"**Declined, {by}.** Nothing goes out. {entry}"
+        case _:
+            return f"**Closed without sending, {by}.** Nothing goes out, now or later. {entry}"
+
+
+def _decided(decided: Decided | None, send: Send) -> str:
+    if decided is None:
+        return ""
+    what = "Approved" if decided.act == "approved" else "Decided"
+    return f"{what} by {_who(decided)}, at {clock_s(decided.at)} UTC. Audit entry {decided.audit_id:,}."
+
+
+def _who(decided: Decided) -> str:
+    return "you" if decided.person_id == session.me().id else named(decided.who)
+
+
+# ── Where to go from here ─────────────────────────────────────────────────────────────────────────────
+
+
+def _onwards(send: Send) -> None:
+    if send.successor is not None and st.button("Open the one that went instead", width="stretch"):
+        open_send(send.successor)
+    _next_one(send)
+    if session.may_decide() and _can_be_opened_again(send):
+        if st.button("Open it again", type="tertiary", key=f"again_{send.id}_{send.version}"):
+            _press(send, "opened again", lambda tx, act: decisions.reopen(tx, send.id, act))
+        st.caption("Puts it back on the desk. The audit keeps both steps.")
+
+
+def _can_be_opened_again(send: Send) -> bool:
+    """What a person closed, unless proof says it went out or a new key has taken its place."""
+    closed = send.state in ("sent", "closed") and send.decided is not None
+    return closed and send.successor is None and send.finding.state is not ActionState.SENT
+
+
+def _next_one(send: Send) -> None:
+    waiting = session.read(lambda tx: views_review.queue(tx, "uncertain", most=2))
+    following = [row.id for row in waiting if row.id != send.id]
+    if following:
+        if st.button("Open the next one", type="primary", width="stretch", key=f"next_{send.id}"):
+            open_send(following[0])
+    else:
+        st.caption("Nothing else waits for a decision.")
+
+
+def _press(send: Send, what: str, do: Callable[[Transaction, Act], Any]) -> None:
+    form = session.form_id(send.id, send.version, what)
+    show(send.id, session.act(what, send.id, do, form=form))

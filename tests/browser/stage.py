@@ -1,0 +1,128 @@
+"""A console of its own process on a database, and a real Chromium that looks at it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from ledger.processes import console_command, console_folder
+from ledger.settings import load
+
+HOUSE = Path(__file__).parents[2]
+READY_WITHIN_S = 12.0
+# Without these the browser makes connections of its own, which a closed network refuses many at a time.
+QUIET = (
+    *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"),
+    *("--disable-component-update", "--disable-sync"),
+)
+CONFIGURATION = """
+[sources.shop]
+kind = "generic"
+secrets = ["shop-webhook"]
+signature_header = "X-Signature"
+key_path = "id"
+
+[providers.agentmail]
+kind = "agentmail"
+key = "agentmail-api"
+window_s = 86400
+
+[providers.inboxili]
+kind = "inboxili"
+key = "inboxili-api"
+log_url = "http://127.0.0.1:9/log"
+
+[worker]
+lease_s = 60
+decided_wait_s = {decided_wait_s}
+
+[console]
+refresh_s = {refresh_s}
+people = [
+    {{ name = "Ana Soto", email = "ana.soto@acme.example", role = "support" }},
+    {{ name = "Bo Lindqvist", email = "bo.lindqvist@acme.example", role = "admin" }},
+    {{ name = "Eva Horn", email = "eva.horn@acme.example", role = "engineer" }},
+]
+"""
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return int(probe.getsockname()[1])
+
+
+@contextmanager
+def console(
+    url: str, *, refresh_s: float = 0.5, decided_wait_s: float = 15.0, address: str = "127.0.0.1"
+) -> Iterator[str]:
+    """The console as `nottwice console` starts it; its address. Ends with the block."""
+    home = Path(tempfile.mkdtemp(prefix="nottwice-console-"))
+    config = home / "nottwice.toml"
+    config.write_text(CONFIGURATION.format(refresh_s=refresh_s, decided_wait_s=decided_wait_s))
+    port = free_port()
+    given = {"NOTTWICE_HOME": str(home), "NOTTWICE_CONFIG": str(config), "DATABASE_URL": url}
+    settings = load(config).model_copy(update={"home": home, "console_port": port})
+    command = [
+        arg.replace("--server.address=127.0.0.1", f"--server.address={address}")
+        for arg in console_command(settings)
+    ]
+    with (home / "console.log").open("wb") as log:
+        process = subprocess.Popen(
+            command, cwd=console_folder(settings), env={**os.environ, **given}, stdout=log, stderr=log
+        )
+    try:
+        _ready(f"http://127.0.0.1:{port}", process, home / "console.log")
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        process.terminate()
+        process.wait(10)
+        sys.stdout.write(
+            (home / "console.log").read_text(errors="replace")[-4000:]
+        )  # shown when a test fails
+        shutil.rmtree(home, ignore_errors=True)
+
+
+def _ready(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
+    until = time.monotonic() + READY_WITHIN_S
+    while time.monotonic() < until:
+        assert process.poll() is None, log.read_text(errors="replace")
+        try:
+            with urllib.request.urlopen(f"{url}/_stcore/health", timeout=1) as answer:
+                if answer.status == 200:
+                    return
+        except OSError:
+            time.sleep(0.05)
+    raise AssertionError(f"The console was not ready in time: {log.read_text(errors='replace')}")
+
+
+def chromium() -> str | None:
+    """The system's Chromium, whatever it is called here."""
+    names = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome")
+    return next((path for path in map(shutil.which, names) if path), None)
+
+
+@contextmanager
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as play:
+        started = play.chromium.launch(executable_path=chromium(), args=list(QUIET))
+        try:
+            yield started
+        finally:
+            started.close()
+
+
+def settled(page: Page) -> None:
+    """Until no script runs for this page any more and nothing on it is stale."""
+    page.wait_for_selector("[data-testid='stApp'][data-test-script-state='notRunning']", timeout=10_000)
+    page.wait_for_function("() => !document.querySelector('[data-stale=\"true\"]')", timeout=10_000)
