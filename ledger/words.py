@@ -36,7 +36,7 @@ def demo_banner(settings: Settings) -> RenderableType:
     places = {
         "Console": (
             url(settings.console_port),
-            "open this; what nobody can be sure of waits in Review",
+            "open this; a send that may or may not have happened waits in Review",
         ),
         "Sandbox": (url(settings.sandbox_port, "/sandbox/mails"), "every e-mail that went out, each once"),
         "Webhooks": (url(settings.receiver_port, "/webhooks/SOURCE"), _sources(settings)),
