@@ -40,7 +40,8 @@ ERROR_CHARACTERS_MAX = 4000
 
 # Namespaces take turns: each lane (namespace, source, type) offers its oldest due rows, then the first of each
 # namespace go before the second of any. Every lane is an index range of its own, so a flood costs nobody else.
-# The rows that were offered but not taken are free again when this short transaction ends.
+# The rows that were offered but not taken are free again when this short transaction ends. The update does not repeat
+# that they are pending: they are locked, and the word would let a planner without statistics walk the backlog for them.
 CLAIM = """
 WITH offered AS MATERIALIZED (
     SELECT e.id, e.namespace, e.due_at
@@ -60,7 +61,7 @@ UPDATE nottwice.events e SET
     state = 'processing', due_at = NULL, attempts = e.attempts + 1, claim_token = gen_random_uuid(), claimed_by = :worker,
     claimed_at = now(), lease_until = now() + make_interval(secs => :lease_s), version = e.version + 1
 FROM nottwice.event_contents c
-WHERE e.id = ANY (ARRAY(SELECT id FROM taken)) AND e.state = 'pending' AND c.event_id = e.id
+WHERE e.id = ANY (ARRAY(SELECT id FROM taken)) AND c.event_id = e.id
 RETURNING e.id, e.namespace, e.source, e.type, e.event_key, c.body, e.accepted_at, e.occurred_at, e.mode, e.run,
           e.claim_token, e.attempts, e.attempts_max, e.alone
 """

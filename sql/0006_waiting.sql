@@ -33,12 +33,15 @@ $$;
 
 CREATE FUNCTION nottwice.work_is_due(sources text[], types text[], accounts text[])
 RETURNS boolean LANGUAGE sql VOLATILE AS $$
+    -- LIMIT keeps each probe a probe: as EXISTS, a planner that hopes for a match reads the whole table when there is none.
     SELECT EXISTS (
         SELECT FROM nottwice.namespaces_with_pending() AS n(namespace)
         CROSS JOIN unnest(sources, types) AS h(source, type)
-        WHERE EXISTS (SELECT FROM nottwice.events e
-                      WHERE e.state = 'pending' AND e.namespace = n.namespace AND e.source = h.source AND e.type = h.type
-                        AND e.due_at <= clock_timestamp()))
+        CROSS JOIN LATERAL (
+            SELECT FROM nottwice.events e
+            WHERE e.state = 'pending' AND e.namespace = n.namespace AND e.source = h.source AND e.type = h.type
+              AND e.due_at <= clock_timestamp()
+            ORDER BY e.due_at LIMIT 1) AS due)
     OR EXISTS (
         SELECT FROM unnest(accounts) AS a(account)
         WHERE EXISTS (SELECT FROM nottwice.actions x
