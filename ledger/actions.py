@@ -1,8 +1,8 @@
-"""The action machine as processes drive it: propose, claim, start, hand back, rescue. Decisions of people are in
-`decisions.py`, answers and the verdict in `answers.py`.
+"""The action machine as processes drive it: propose, claim, start, hand back, rescue, expire.
 
 One transition is one function is one guarded statement. Between claim and call stands `start()`, the judge: it is
-committed before the socket opens, and without it no call is made.
+committed before the socket opens, and without it no call is made. Answers and observations are in `answers.py`,
+decisions of people in `decisions.py`; both are offered here as well, so that this is the whole machine.
 """
 
 from __future__ import annotations
@@ -12,16 +12,24 @@ from collections.abc import Sequence
 from typing import Any
 from uuid import UUID, uuid4
 
-from ledger import answers
+from ledger import answers, judging
+from ledger.answers import add_evidence as add_evidence
+from ledger.answers import record_answer as record_answer
 from ledger.database import Transaction
+from ledger.decisions import approve as approve
+from ledger.decisions import decline as decline
+from ledger.decisions import requeue as requeue
 from ledger.errors import ContentTooBig, LeaseLost, MayNotStart
 from ledger.records import (
     ActionLease,
+    Attempt,
     AttemptRef,
     ClaimedAction,
+    Evidence,
     Proposal,
     Proposed,
     Rescued,
+    Window,
     Worker,
     canonical_json,
     digest_of,
@@ -29,12 +37,13 @@ from ledger.records import (
 from ledger.states import ActionState
 
 CONTENT_BYTES_MAX = 20_000_000
+SUBJECT_CHARACTERS_MAX = 2000
 
 INSERT = """
 INSERT INTO nottwice.actions (namespace, action_key, key_digest, generation, kind, about, event_id, provider, account, provider_key,
                               reference, policy, cost, cost_reason, content_digest, key_window_s, key_margin_s, evidence_s,
                               retry_until, state, due_at)
-VALUES (:namespace, :action_key, :key_digest, :generation, :kind, :about, :event_id, :provider, :account, :provider_key,
+VALUES (:namespace, :action_key, :key_digest, 1, :kind, :about, :event_id, :provider, :account, :provider_key,
         :reference, :policy, :cost, :cost_reason, :content_digest, :key_window_s, :key_margin_s, :evidence_s,
         now() + make_interval(secs => :retry_for_s), :state, CASE WHEN :state = 'approved' THEN now() END)
 ON CONFLICT (namespace, key_digest, generation) DO NOTHING
@@ -53,7 +62,9 @@ def propose(tx: Transaction, proposal: Proposal) -> Proposed:
         raise ContentTooBig(
             f"The content of an action may have {CONTENT_BYTES_MAX} bytes; this one has {len(content)}."
         )
-    key_digest, digest = digest_of(proposal.action_key), content_digest(proposal, content)
+    rules, recipients = proposal.rules, [_storable(r) for r in proposal.recipients]
+    digest = request_digest(rules.provider, rules.account, recipients, content)
+    key_digest = digest_of(proposal.action_key)
     row = tx.first(INSERT, **_columns(tx, proposal, key_digest, digest))
     if row is None:
         return _standing(tx, proposal.namespace, key_digest, digest)
@@ -62,27 +73,23 @@ def propose(tx: Transaction, proposal: Proposal) -> Proposed:
            VALUES (:id, :content, CAST(:recipients AS text[]), :subject)""",
         id=row.id,
         content=content,
-        recipients=list(proposal.recipients),
-        subject=str(proposal.content.get("subject", ""))[:2000],
+        recipients=recipients,
+        subject=_storable(str(proposal.content.get("subject", "")))[:SUBJECT_CHARACTERS_MAX],
     )
-    state = ActionState.PROPOSED if proposal.rules.approval else ActionState.APPROVED
+    state = ActionState.PROPOSED if rules.approval else ActionState.APPROVED
     return Proposed(row.id, True, state, True)
 
 
-def content_digest(proposal: Proposal, content: bytes) -> bytes:
-    """What an approval names: the account, the recipients and every byte of the rendered request."""
-    rules = proposal.rules
-    return request_digest(rules.provider, rules.account, list(proposal.recipients), content)
-
-
 def request_digest(provider: str, account: str, recipients: Sequence[str], content: bytes) -> bytes:
+    """What an approval names: the account, the recipients and every byte of the rendered request."""
     return digest_of(provider, account, *recipients, content)
 
 
 def provider_key(installation: UUID, namespace: str, account: str, key_digest: bytes, generation: int) -> str:
-    """The idempotency key every attempt sends: 43 characters of `A-Za-z0-9-_`, unique over installations and accounts,
+    """The idempotency key that every attempt sends: 43 characters of `A-Za-z0-9-_`.
 
-    because provider keys can be organisation-wide (AgentMail's are: docs, "idempotency").
+    Unique over installations and accounts, because a provider's keys can be organisation-wide (AgentMail's are: its
+    documentation, "Idempotency"); in the strictest published alphabet (also AgentMail's: `A-Za-z0-9-._~`, 1 to 256).
     """
     raw = digest_of(installation.bytes, namespace, account, key_digest, str(generation))
     return base64.urlsafe_b64encode(raw).decode().rstrip("=")
@@ -93,13 +100,26 @@ def reference(key: str) -> str:
     return "nt-" + digest_of("reference", key).hex()[:16]
 
 
+# ── Claim, start, hand back ───────────────────────────────────────────────────────────────────────────
+
+
+# The first of each account, then the first of those: one index probe an account, however many wait. An account that
+# comes out of a pause has its row locked, so that about one worker at a time tries it.
 CLAIM = """
-WITH next AS (
-    SELECT a.id FROM nottwice.actions a
-    WHERE a.state = 'approved' AND a.account = ANY(CAST(:accounts AS text[])) AND a.due_at <= now()
-      AND NOT EXISTS (SELECT FROM nottwice.provider_pauses p WHERE p.account = a.account AND p.paused_until > now())
-    ORDER BY a.due_at, a.id LIMIT 1
-    FOR NO KEY UPDATE OF a SKIP LOCKED)
+WITH probed AS MATERIALIZED (
+    SELECT account FROM nottwice.provider_pauses
+    WHERE account = ANY(CAST(:accounts AS text[])) FOR NO KEY UPDATE SKIP LOCKED),
+open AS MATERIALIZED (
+    SELECT a.account FROM unnest(CAST(:accounts AS text[])) AS a(account)
+    WHERE nottwice.account_is_open(a.account)
+      AND (a.account IN (SELECT account FROM probed)
+           OR NOT EXISTS (SELECT FROM nottwice.provider_pauses p WHERE p.account = a.account))),
+first AS MATERIALIZED (
+    SELECT n.id, n.due_at FROM open CROSS JOIN LATERAL (
+        SELECT a.id, a.due_at FROM nottwice.actions a
+        WHERE a.state = 'approved' AND a.account = open.account AND a.due_at <= now()
+        ORDER BY a.due_at, a.id LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED) AS n),
+next AS MATERIALIZED (SELECT id FROM first ORDER BY due_at, id LIMIT 1)
 UPDATE nottwice.actions a SET
     state = 'sending', due_at = NULL, claim_token = :token, claimed_by = :worker, claimed_at = now(),
     lease_until = now() + make_interval(secs => :lease_s), version = version + 1
@@ -111,30 +131,21 @@ RETURNING a.id, a.namespace, a.kind, a.provider, a.account, a.action_key, a.prov
 def claim(
     tx: Transaction, worker: Worker, accounts: Sequence[str], *, lease_s: float
 ) -> ClaimedAction | None:
-    """Take the one action that is due longest, right before its call. None: nothing is due, or all is paused."""
-    token = uuid4()
-    row = tx.first(CLAIM, accounts=list(accounts), token=token, worker=worker.id, lease_s=lease_s)
-    if row is None:
-        return None
-    content = tx.one(
-        "SELECT content, recipients FROM nottwice.action_contents WHERE action_id = :id", id=row.id
-    )
-    found = request_digest(row.provider, row.account, content.recipients, bytes(content.content))
-    if found != bytes(row.content_digest):
-        raise LeaseLost(f"The stored content of action {row.id} is not what was rendered. It is not sent.")
-    return ClaimedAction(
-        lease=ActionLease(row.id, token),
-        namespace=row.namespace,
-        kind=row.kind,
-        provider=row.provider,
-        account=row.account,
-        action_key=row.action_key,
-        provider_key=row.provider_key,
-        reference=row.reference,
-        content=bytes(content.content),
-        content_digest=bytes(row.content_digest),
-        attempts=row.attempts,
-    )
+    """Take the one action that is due longest, right before its call. None: nothing is due, or all is paused.
+
+    An action whose stored content is not what was rendered is put before a person instead.
+    """
+    while True:
+        token = uuid4()
+        row = tx.first(CLAIM, accounts=list(accounts), token=token, worker=worker.id, lease_s=lease_s)
+        if row is None:
+            return None
+        stored = tx.first(
+            "SELECT content, recipients FROM nottwice.action_contents WHERE action_id = :id", id=row.id
+        )
+        if stored is not None and _is_what_was_rendered(row, stored):
+            return _claimed(row, token, bytes(stored.content))
+        judging.put_on_the_desk(tx, row.id, "The stored content is not what was rendered. It was not sent.")
 
 
 def renew(tx: Transaction, leases: Sequence[ActionLease], *, lease_s: float) -> set[ActionLease]:
@@ -155,13 +166,16 @@ def renew(tx: Transaction, leases: Sequence[ActionLease], *, lease_s: float) -> 
 
 
 START = """
-WITH held AS (
-    UPDATE nottwice.actions SET attempts = attempts + 1, first_started_at = coalesce(first_started_at, now()),
-        decided_send = false, version = version + 1
-    WHERE id = :id AND state = 'sending' AND claim_token = :token AND lease_until > now() AND version = :version
-    RETURNING id, attempts, account, claimed_by)
+WITH started AS (
+    UPDATE nottwice.actions a SET attempts = attempts + 1, first_started_at = coalesce(first_started_at, now()),
+        evidence_until = NULL, decided_send = false, version = version + 1
+    FROM nottwice.action_contents c
+    WHERE a.id = :id AND c.action_id = a.id AND a.state = 'sending' AND a.claim_token = :token AND a.version = :version
+      AND a.lease_until > now()
+      AND a.content_digest = nottwice.request_digest(a.provider, a.account, c.recipients, c.content)
+    RETURNING a.id, a.attempts, a.account, a.claimed_by)
 INSERT INTO nottwice.action_attempts (action_id, number, token, worker, account)
-SELECT id, attempts, :token, claimed_by, account FROM held
+SELECT id, attempts, :token, claimed_by, account FROM started
 RETURNING id
 """
 
@@ -169,18 +183,20 @@ RETURNING id
 def start(tx: Transaction, lease: ActionLease) -> AttemptRef:
     """The judge before the call. Commit this, then open the socket; never the other way round.
 
-    Raises LeaseLost when the claim is not ours or has run out, MayNotStart when the history forbids another try
-    (accepted already; uncertain and no key protects). After MayNotStart call `hand_back`: it judges the action.
+    The history is judged on the locked row; the version in the statement ties the two together. Raises LeaseLost
+    when the claim is not ours, has run out or was used for its call already, and MayNotStart when the history
+    forbids another try (accepted already; uncertain, and no key protects) or the content was changed. After
+    MayNotStart call `hand_back` in a transaction of its own: it puts the action where its history says.
     """
-    row = answers.lock(tx, lease.action_id)
-    if not answers.is_held(tx, lease.action_id, lease.token):
-        raise LeaseLost(f"Action {lease.action_id} is in other hands.")
-    found = answers.finding(tx, row)
+    row = judging.lock(tx, lease.action_id)
+    if not judging.is_held(tx, lease.action_id, lease.token) or _was_started(tx, lease):
+        raise LeaseLost(f"Action {lease.action_id} is in other hands, or its call was started.")
+    found = judging.finding(tx, row)
     if found.state is not ActionState.APPROVED:
         raise MayNotStart(f"Action {lease.action_id} may not be tried now: {' '.join(found.reasons)}")
     attempt = tx.first(START, id=lease.action_id, token=lease.token, version=row.version)
     if attempt is None:
-        raise LeaseLost(f"The lease of action {lease.action_id} ran out before its call.")
+        raise MayNotStart(f"The lease of action {lease.action_id} ran out, or its content was changed.")
     return AttemptRef(attempt.id, lease.action_id, lease.token)
 
 
@@ -189,18 +205,16 @@ def hand_back(tx: Transaction, lease: ActionLease) -> ActionState:
 
     Raises LeaseLost when the claim is not ours, or when its call was started (then only an answer ends it).
     """
-    row = answers.lock(tx, lease.action_id)
-    if not answers.is_held(tx, lease.action_id, lease.token) or _was_started(tx, lease):
+    row = judging.lock(tx, lease.action_id)
+    if not judging.is_held(tx, lease.action_id, lease.token) or _was_started(tx, lease):
         raise LeaseLost(f"Action {lease.action_id} is in other hands, or its call was started.")
-    return answers.judge(tx, row, chance=0.0, counts=False)
+    return judging.judge(tx, row, counts=False)
 
 
-def _was_started(tx: Transaction, lease: ActionLease) -> bool:
-    sql = "SELECT FROM nottwice.action_attempts WHERE action_id = :id AND token = :token"
-    return tx.first(sql, id=lease.action_id, token=lease.token) is not None
+# ── What the sweep does ───────────────────────────────────────────────────────────────────────────────
 
 
-def rescue(tx: Transaction, *, limit: int = 100) -> list[Rescued]:
+def rescue(tx: Transaction, *, limit: int = 100, base_s: float = 2.0) -> list[Rescued]:
     """Take back expired claims. Without a started attempt the holder can no longer start: it goes back to its place.
 
     With one, nobody knows what came of it: the attempt is marked abandoned, and the history is judged.
@@ -210,19 +224,69 @@ def rescue(tx: Transaction, *, limit: int = 100) -> list[Rescued]:
            ORDER BY lease_until, id LIMIT :limit FOR NO KEY UPDATE SKIP LOCKED""",
         limit=limit,
     )
-    return [_rescue_one(tx, row.id, row.claim_token) for row in rows]
+    return [_rescue_one(tx, row.id, row.claim_token, base_s) for row in rows]
 
 
-def _rescue_one(tx: Transaction, action_id: int, token: UUID) -> Rescued:
+def expire(tx: Transaction, *, limit: int = 100) -> list[Rescued]:
+    """Judge the actions that still wait though their time, or their key's, is over; returns those that moved.
+
+    Their account may be paused, or no worker may have been there to claim them.
+    """
+    rows = tx.all(
+        """SELECT id FROM nottwice.actions
+           WHERE state = 'approved' AND NOT decided_send
+             AND (retry_until <= now() OR first_started_at + make_interval(secs => key_window_s - key_margin_s) <= now())
+           ORDER BY id LIMIT :limit FOR NO KEY UPDATE SKIP LOCKED""",
+        limit=limit,
+    )
+    moved = [Rescued(r.id, judging.judge(tx, judging.lock(tx, r.id), counts=False)) for r in rows]
+    return [m for m in moved if m.state is not ActionState.APPROVED]
+
+
+def history(tx: Transaction, action_id: int) -> tuple[list[Attempt], list[Evidence], Window]:
+    """All that the verdict reads of an action."""
+    row = tx.one(
+        "SELECT key_window_s, key_margin_s, retry_until, decided_send FROM nottwice.actions WHERE id = :id",
+        id=action_id,
+    )
+    return *answers.history(tx, action_id), judging.window_of(row)
+
+
+def _rescue_one(tx: Transaction, action_id: int, token: UUID, base_s: float) -> Rescued:
     started = tx.execute(
         """UPDATE nottwice.action_attempts SET abandoned_at = now()
            WHERE action_id = :id AND token = :token AND answered_at IS NULL""",
         id=action_id,
         token=token,
     )
-    row = answers.lock(tx, action_id)
-    state = answers.judge(tx, row, chance=0.0, counts=started.rowcount > 0)
-    return Rescued(action_id, state)
+    row = judging.lock(tx, action_id)
+    return Rescued(action_id, judging.judge(tx, row, base_s=base_s, counts=started.rowcount > 0))
+
+
+def _was_started(tx: Transaction, lease: ActionLease) -> bool:
+    sql = "SELECT FROM nottwice.action_attempts WHERE action_id = :id AND token = :token"
+    return tx.first(sql, id=lease.action_id, token=lease.token) is not None
+
+
+def _is_what_was_rendered(row: Any, stored: Any) -> bool:
+    found = request_digest(row.provider, row.account, stored.recipients, bytes(stored.content))
+    return found == bytes(row.content_digest)
+
+
+def _claimed(row: Any, token: UUID, content: bytes) -> ClaimedAction:
+    return ClaimedAction(
+        lease=ActionLease(row.id, token),
+        namespace=row.namespace,
+        kind=row.kind,
+        provider=row.provider,
+        account=row.account,
+        action_key=row.action_key,
+        provider_key=row.provider_key,
+        reference=row.reference,
+        content=content,
+        content_digest=bytes(row.content_digest),
+        attempts=row.attempts,
+    )
 
 
 def _columns(tx: Transaction, proposal: Proposal, key_digest: bytes, digest: bytes) -> dict[str, Any]:
@@ -230,11 +294,10 @@ def _columns(tx: Transaction, proposal: Proposal, key_digest: bytes, digest: byt
     key = provider_key(installation, proposal.namespace, rules.account, key_digest, 1)
     return {
         "namespace": proposal.namespace,
-        "action_key": proposal.action_key,
+        "action_key": _storable(proposal.action_key),
         "key_digest": key_digest,
-        "generation": 1,
         "kind": rules.kind,
-        "about": proposal.about,
+        "about": _storable(proposal.about),
         "event_id": proposal.event_id,
         "provider": rules.provider,
         "account": rules.account,
@@ -260,3 +323,8 @@ def _standing(tx: Transaction, namespace: str, key_digest: bytes, digest: bytes)
         key_digest=key_digest,
     )
     return Proposed(row.id, False, ActionState(row.state), bytes(row.content_digest) == digest)
+
+
+def _storable(text: str) -> str:
+    """What strangers wrote, as PostgreSQL can hold it; the digest of a key is of the text as it was."""
+    return text.replace("\x00", "\ufffd").encode("utf-8", "replace").decode()

@@ -1,25 +1,28 @@
-"""Who did what, when and why: rows in the changing transaction, sealed into a hash chain afterwards.
+"""Who did what, when and why: plain rows in the transaction that makes the change, before the change.
 
-A chain inside the changing transaction would make everyone wait for the slowest; so rows are plain there, and a
-sealer, one at a time, appends them to `audit_seals` in an order that no later commit can slip into.
+The database refuses a person's change without its row, and a row without its change (sql/0007). Afterwards
+`seals.py` chains the rows, so that nobody can alter one unseen.
 """
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from collections.abc import Sequence
+from datetime import datetime
 from typing import Any, Literal
 
 import sqlalchemy as sa
 
 from ledger.database import Database, Transaction
-from ledger.errors import AlreadyDecided
+from ledger.errors import AlreadyDecided, Incomplete, NotAllowed
 from ledger.records import Act, Role
+from ledger.seals import Verification as Verification
+from ledger.seals import seal as seal
+from ledger.seals import unsealed as unsealed
+from ledger.seals import verify as verify
 
 Entity = Literal["event", "action", "request", "conflict", "quarantine", "audit", "provider", "installation"]
-GENESIS = bytes(32)
+REVEALERS = frozenset(Role) - {Role.VIEWER}
+REVEAL_WITH_WHY = frozenset({Role.ENGINEER, Role.AUDITOR})
 
 INSERT = """
 INSERT INTO nottwice.audit (person_id, role, act, entity, entity_id, entity_version, outcome, why, looked_at, known,
@@ -68,13 +71,20 @@ def done(
 
 
 def refused(tx: Transaction, act: Act, what: str, entity: Entity, entity_id: int, reason: str) -> int:
-    """Note a try that the ledger refused. Goes into a transaction of its own: the refused one was rolled back."""
-    return _insert(tx, act, what, entity, entity_id, "refused", detail=reason, form_id=None)
+    """Note a try that the ledger refused. Goes into a transaction of its own: the refused one was rolled back.
+
+    Both states of the row are the one it is in: nothing was changed.
+    """
+    return _insert(
+        tx, act, what, entity, entity_id, "refused", detail=reason, **_unchanged(tx, entity, entity_id)
+    )
 
 
 def failed(tx: Transaction, act: Act, what: str, entity: Entity, entity_id: int, reason: str) -> int:
-    """Note a try that an error stopped."""
-    return _insert(tx, act, what, entity, entity_id, "failed", detail=reason, form_id=None)
+    """Note a try that an error stopped; like `refused`, in a transaction of its own."""
+    return _insert(
+        tx, act, what, entity, entity_id, "failed", detail=reason, **_unchanged(tx, entity, entity_id)
+    )
 
 
 def by_policy(
@@ -110,8 +120,15 @@ def refuse_second_use(tx: Transaction, act: Act) -> None:
 
 
 def reveal_action(db: Database, action_id: int, act: Act) -> bytes:
-    """The stored content, behind an audit row that is committed before anything is shown."""
+    """The stored content, behind an audit row that is committed before anything is shown.
+
+    Raises NotAllowed for viewers, Incomplete when an engineer or auditor does not say why.
+    """
     role = act.person.role
+    if role not in REVEALERS:
+        raise NotAllowed("The text is not shown to viewers.")
+    if role in REVEAL_WITH_WHY and not act.reason.strip():
+        raise Incomplete("Nothing was shown. Please say why you need to read it.")
 
     def note(tx: Transaction) -> int:
         return done(tx, act, "reveal", "action", action_id, version=None, before=None, after=None)
@@ -122,105 +139,45 @@ def reveal_action(db: Database, action_id: int, act: Act) -> bytes:
     )
 
 
-# ── Seals ─────────────────────────────────────────────────────────────────────────────────────────────
+def entry_time(tx: Transaction, audit_id: int) -> datetime:
+    """When an entry was made."""
+    at: datetime = tx.one("SELECT at FROM nottwice.audit WHERE id = :id", id=audit_id).at
+    return at
 
 
-@dataclass(frozen=True, slots=True)
-class Verification:
-    """`broken` names the first entry that does not fit, in words; None: the record is whole."""
-
-    entries: int
-    broken: str | None
-    unsealed: int
-
-
-UNSEALED = """
-SELECT a.* FROM nottwice.audit a
-WHERE NOT EXISTS (SELECT FROM nottwice.audit_seals s WHERE s.audit_id = a.id)
-  AND a.transaction < pg_snapshot_xmin(pg_current_snapshot())
-ORDER BY a.transaction, a.id LIMIT :limit
+LISTING = """
+SELECT a.id, a.at, coalesce(p.name, a.role) AS who, a.role, a.act, a.entity, a.entity_id, a.outcome, a.why, a.looked_at, a.known,
+       a.state_before, a.state_after, a.detail,
+       EXISTS (SELECT FROM nottwice.audit_seals s WHERE s.audit_id = a.id) AS sealed
+FROM nottwice.audit a LEFT JOIN nottwice.people p ON p.id = a.person_id
+WHERE (CAST(:before AS bigint) IS NULL OR a.id < :before)
+  AND (CAST(:entity AS text) IS NULL OR (a.entity = :entity AND (CAST(:entity_id AS bigint) IS NULL OR a.entity_id = :entity_id)))
+  AND (CAST(:person AS bigint) IS NULL OR a.person_id = :person)
+ORDER BY a.id DESC LIMIT :limit
 """
 
 
-def seal(tx: Transaction, limit: int = 500) -> int:
-    """Append finished audit rows to the chain; returns how many. Only one sealer at a time, the others return 0.
-
-    Only rows of transactions older than every running one are taken, so that none can appear before them later.
-    """
-    if tx.first("SELECT FROM nottwice.maintenance WHERE duty = 'seal' FOR UPDATE SKIP LOCKED") is None:
-        tx.execute("INSERT INTO nottwice.maintenance (duty) VALUES ('seal') ON CONFLICT DO NOTHING")
-        if tx.first("SELECT FROM nottwice.maintenance WHERE duty = 'seal' FOR UPDATE SKIP LOCKED") is None:
-            return 0
-    last = tx.first("SELECT sequence, hash FROM nottwice.audit_seals ORDER BY sequence DESC LIMIT 1")
-    sequence, previous = (last.sequence, bytes(last.hash)) if last else (0, GENESIS)
-    seals = []
-    for row in tx.all(UNSEALED, limit=limit):
-        sequence, link = sequence + 1, _link(previous, row)
-        seals.append({"sequence": sequence, "audit_id": row.id, "previous": previous, "hash": link})
-        previous = link
-    tx.many(
-        """INSERT INTO nottwice.audit_seals (sequence, audit_id, previous_hash, hash)
-           VALUES (:sequence, :audit_id, :previous, :hash)""",
-        seals,
-    )
-    return len(seals)
+def listing(
+    tx: Transaction,
+    *,
+    before: int | None = None,
+    entity: Entity | None = None,
+    entity_id: int | None = None,
+    person: int | None = None,
+    limit: int = 100,
+) -> Sequence[sa.Row[Any]]:
+    """Entries, newest first; `before` is the last id of the page before."""
+    return tx.all(LISTING, before=before, entity=entity, entity_id=entity_id, person=person, limit=limit)
 
 
-def verify(tx: Transaction, progress: Callable[[int], None] = lambda _: None) -> Verification:
-    """Walk the chain from its beginning; `progress` is told the number of entries checked so far."""
-    previous, checked, expected = GENESIS, 0, 1
-    rows = tx.execute(
-        sa.text(
-            """SELECT s.sequence, s.audit_id, s.previous_hash, s.hash AS seal, a.*
-               FROM nottwice.audit_seals s LEFT JOIN nottwice.audit a ON a.id = s.audit_id ORDER BY s.sequence"""
-        ).execution_options(yield_per=1000)
-    )
-    broken = None
-    for row in rows:
-        broken = _what_is_wrong(row, expected, previous)
-        if broken:
-            break
-        previous, checked, expected = bytes(row.seal), checked + 1, expected + 1
-        progress(checked)
-    return Verification(checked, broken, unsealed(tx))
-
-
-def unsealed(tx: Transaction, older_than_s: float = 60.0) -> int:
-    """Audit rows that waited longer than this for their seal: something is wrong with the sealer."""
-    return int(
-        tx.one(
-            """SELECT count(*) AS n FROM nottwice.audit a WHERE a.at < now() - make_interval(secs => :s)
-               AND NOT EXISTS (SELECT FROM nottwice.audit_seals s WHERE s.audit_id = a.id)""",
-            s=older_than_s,
-        ).n
-    )
-
-
-def _what_is_wrong(row: sa.Row[Any], expected: int, previous: bytes) -> str | None:
-    if row.sequence != expected:
-        return f"Entry {expected} is missing."
-    if row.id is None:
-        return f"Entry {row.sequence} names audit row {row.audit_id}, which is missing."
-    if bytes(row.previous_hash) != previous or bytes(row.seal) != _link(previous, row):
-        return f"Entry {row.sequence} (audit row {row.audit_id}) does not fit the one before it."
-    return None
-
-
-SEALED = (
-    *("id", "at", "person_id", "role", "act", "entity", "entity_id", "entity_version", "outcome", "why"),
-    *("looked_at", "known", "state_before", "state_after", "detail", "form_id", "transaction"),
-)
-
-
-def _link(previous: bytes, row: sa.Row[Any]) -> bytes:
-    whole = hashlib.sha256(previous)
-    for name in SEALED:
-        value = getattr(row, name)
-        if isinstance(value, datetime):  # the same instant, whatever zone the session is in
-            value = value.astimezone(UTC).isoformat()
-        text = repr(value).encode("utf-8", "backslashreplace")
-        whole.update(len(text).to_bytes(8, "big") + text)
-    return whole.digest()
+def _unchanged(tx: Transaction, entity: Entity, entity_id: int) -> dict[str, str | None]:
+    sql = {
+        "event": "SELECT state FROM nottwice.events WHERE id = :id",
+        "action": "SELECT state FROM nottwice.actions WHERE id = :id",
+    }.get(entity)
+    row = tx.first(sql, id=entity_id) if sql else None
+    state = row.state if row else None
+    return {"state_before": state, "state_after": state}
 
 
 def _values(what: str, entity: Entity, entity_id: int, outcome: str) -> dict[str, Any]:

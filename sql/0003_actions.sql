@@ -101,6 +101,8 @@ CREATE TABLE nottwice.action_attempts (
     CONSTRAINT accepted_names_its_message CHECK ((outcome = 'accepted') = (message_id IS NOT NULL) OR outcome IS NULL)
 );
 CREATE INDEX action_attempts_token ON nottwice.action_attempts (token);
+-- The last answers of an account: three unknown ones in a row pause a provider without keys.
+CREATE INDEX action_attempts_answers ON nottwice.action_attempts (account, answered_at DESC) WHERE answered_at IS NOT NULL;
 
 -- What was observed about an action. Only proof settles; everything else is a hint for a person.
 CREATE TABLE nottwice.evidence (
@@ -126,13 +128,37 @@ CREATE TABLE nottwice.messages (
     PRIMARY KEY (account, message_id)
 );
 
--- A provider account that is held: a rate limit, a refused connection, a key it no longer takes.
+-- A provider account that is held: a rate limit, a refused connection, a key it no longer takes. The row stays after
+-- its time until a call succeeds: meanwhile the account is tried with one send at a time, and a further pause is longer.
 CREATE TABLE nottwice.provider_pauses (
     account       text PRIMARY KEY,
     paused_until  timestamptz NOT NULL,
     reason        text NOT NULL,
     since         timestamptz NOT NULL DEFAULT now()
 );
+
+-- Whether an account takes a send now. The claim and the waiting for work ask the same question.
+CREATE FUNCTION nottwice.account_is_open(wanted text) RETURNS boolean LANGUAGE sql STABLE AS $$
+    SELECT NOT EXISTS (
+        SELECT FROM nottwice.provider_pauses p
+        WHERE p.account = wanted
+          AND (p.paused_until > clock_timestamp()
+               OR EXISTS (SELECT FROM nottwice.actions a WHERE a.state = 'sending' AND a.account = wanted)))
+$$;
+
+-- A part behind its length, as ledger/records.py digest_of() writes it.
+CREATE FUNCTION nottwice.part(value bytea) RETURNS bytea LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS $$
+    SELECT int8send(octet_length(value)::bigint) || value
+$$;
+
+-- What an approval names and start() compares, as ledger/actions.py request_digest() computes it; a test compares the two.
+CREATE FUNCTION nottwice.request_digest(provider text, account text, recipients text[], content bytea) RETURNS bytea
+LANGUAGE sql STABLE AS $$
+    SELECT sha256(nottwice.part(convert_to(provider, 'UTF8')) || nottwice.part(convert_to(account, 'UTF8'))
+                  || coalesce(string_agg(nottwice.part(convert_to(r.recipient, 'UTF8')), ''::bytea ORDER BY r.n), ''::bytea)
+                  || nottwice.part(content))
+    FROM unnest(recipients) WITH ORDINALITY AS r(recipient, n)
+$$;
 
 GRANT SELECT, INSERT, UPDATE ON nottwice.actions, nottwice.action_attempts, nottwice.messages, nottwice.provider_pauses TO nottwice_worker;
 GRANT SELECT, INSERT ON nottwice.action_contents, nottwice.evidence TO nottwice_worker;

@@ -46,8 +46,7 @@ RETURNS boolean LANGUAGE sql VOLATILE AS $$
         SELECT FROM unnest(accounts) AS a(account)
         WHERE EXISTS (SELECT FROM nottwice.actions x
                       WHERE x.state = 'approved' AND x.account = a.account AND x.due_at <= clock_timestamp())
-          AND NOT EXISTS (SELECT FROM nottwice.provider_pauses p
-                          WHERE p.account = a.account AND p.paused_until > clock_timestamp()))
+          AND nottwice.account_is_open(a.account))
 $$;
 
 GRANT EXECUTE ON FUNCTION nottwice.wait_for_work, nottwice.work_is_due, nottwice.namespaces_with_pending TO nottwice_worker;

@@ -68,6 +68,7 @@ BEGIN
     SELECT c.content INTO shown
     FROM nottwice.audit a JOIN nottwice.action_contents c ON c.action_id = a.entity_id
     WHERE a.id = audit_id AND a.entity = 'action' AND a.act = 'reveal' AND a.outcome = 'done'
+      AND a.role = replace(current_setting('role'), 'nottwice_', '')
       AND a.transaction <> pg_current_xact_id() AND a.at > now() - interval '15 minutes';
     IF NOT FOUND THEN
         RAISE EXCEPTION 'nothing is shown without an audit row that says so first' USING ERRCODE = 'insufficient_privilege';

@@ -1,11 +1,6 @@
 -- What a second person's agreement does: the next generation of an action, with the same content and a key of its own.
 -- People have no INSERT on actions; this function is their only way, and it asks for the agreement first.
 
--- A part behind its length, as ledger/records.py digest_of() writes it.
-CREATE FUNCTION nottwice.part(value bytea) RETURNS bytea LANGUAGE sql IMMUTABLE STRICT AS $$
-    SELECT int8send(octet_length(value)::bigint) || value
-$$;
-
 -- The idempotency key, as ledger/actions.py provider_key() derives it; a test compares the two.
 CREATE FUNCTION nottwice.provider_key(namespace text, account text, key_digest bytea, generation integer) RETURNS text
 LANGUAGE sql STABLE AS $$
