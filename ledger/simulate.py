@@ -1,4 +1,8 @@
-"""Signed webhooks as a provider would post them: to see with one's own eyes that copies are accepted once."""
+"""Signed webhooks as a provider would post them: to see with one's own eyes that copies are accepted once.
+
+Signatures by the providers' documents: AgentMail's are Svix's (docs.svix.com, verifying payloads: HMAC-SHA256 over
+`id.timestamp.body`, base64); a generic source's follow its configuration.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,7 @@ import time
 import urllib.error
 import urllib.request
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import Any
@@ -19,21 +23,22 @@ from typing import Any
 from ledger.errors import Misconfigured, Unavailable
 from ledger.settings import Settings, SourceSettings
 
-ANSWER_WITHIN_S = 15.0
+ANSWER_WITHIN_S = 15.0  # what AgentMail waits
 AT_ONCE_MAX = 50
+# The receiver stands on this machine; no proxy of the environment is in between.
+_opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 def send(settings: Settings, source: str, *, copies: int = 1, burst: int = 1) -> str:
-    """Post `burst` different events, each `copies` times at once; returns what was answered, in words.
+    """Post `burst` different events, each `copies` times, all at once; returns what was answered, in words.
 
     Raises Misconfigured for a source that is not configured, Unavailable when no receiver answers.
     """
-    bodies = [example(configured(settings, source), number) for number in range(burst)]
-    posts = [(body, delivery_id()) for body in bodies for _ in range(copies)]
-    with ThreadPoolExecutor(min(len(posts), AT_ONCE_MAX)) as pool:
-        answers = Counter(pool.map(lambda p: post(settings, source, p[0], p[1]), posts))
+    bodies = [example(configured(settings, source), number + 1) for number in range(burst)]
+    answers = Counter(post_all(settings, source, [body for body in bodies for _ in range(copies)]))
     said = ", ".join(f"{count} × {status}" for status, count in sorted(answers.items()))
-    return f"{burst} events of {source}, {copies} deliveries of each: the receiver answered {said}."
+    events = "1 event" if burst == 1 else f"{burst} events"
+    return f"{events} of {source}, delivered {copies} × each: the receiver answered {said}."
 
 
 def configured(settings: Settings, source: str) -> SourceSettings:
@@ -44,82 +49,130 @@ def configured(settings: Settings, source: str) -> SourceSettings:
     return found
 
 
-def post(settings: Settings, source: str, body: bytes, delivery: str) -> int:
-    """One delivery; returns the status. Raises Unavailable when nobody answers."""
+def post_all(settings: Settings, source: str, bodies: Sequence[bytes]) -> list[int]:
+    """Deliver all at the same instant (50 at most); copies of one body share a delivery id, as a retry does."""
+    deliveries = {body: delivery_id() for body in bodies}
+    with ThreadPoolExecutor(min(len(bodies), AT_ONCE_MAX)) as pool:
+        return list(pool.map(lambda body: post(settings, source, body, deliveries[body]), bodies))
+
+
+def post(
+    settings: Settings, source: str, body: bytes, delivery: str, headers: Mapping[str, str] | None = None
+) -> int:
+    """One delivery; returns the status. `headers` replace the signed ones. Raises Unavailable when nobody answers."""
     url = f"http://127.0.0.1:{settings.receiver_port}/webhooks/{source}"
-    headers = signed(settings, source, body, delivery) | {"Content-Type": "application/json"}
-    request = urllib.request.Request(url, body, headers, method="POST")
+    sent = {"Content-Type": "application/json", **(headers or signed(settings, source, body, delivery))}
     try:
-        with urllib.request.urlopen(request, timeout=ANSWER_WITHIN_S) as answer:  # noqa: S310
+        with _opener.open(urllib.request.Request(url, body, sent), timeout=ANSWER_WITHIN_S) as answer:
             return int(answer.status)
     except urllib.error.HTTPError as error:
-        return error.code
+        with error:
+            return error.code
     except OSError as error:
         raise Unavailable(
-            f"No receiver answers at port {settings.receiver_port} ({type(error).__name__}). Start one: nottwice up."
+            f"No receiver answers at port {settings.receiver_port} ({type(error).__name__}). "
+            "Start one: nottwice up."
         ) from error
 
 
-def signed(settings: Settings, source: str, body: bytes, delivery: str) -> dict[str, str]:
-    """The headers a provider would send with these bytes, signed with the source's first secret."""
+def signed(
+    settings: Settings, source: str, body: bytes, delivery: str, *, at_s: int | None = None
+) -> dict[str, str]:
+    """The headers a provider would send with these bytes at that time, signed with the source's first secret."""
     found = configured(settings, source)
-    secret, now = settings.secret(found.secrets[0]), str(int(time.time()))
+    secret, at_s = settings.secret(found.secrets[0]), int(time.time()) if at_s is None else at_s
     if found.kind == "agentmail":
-        key = base64.b64decode(secret.removeprefix("whsec_") + "==")
-        mac = hmac.new(key, f"{delivery}.{now}.".encode() + body, hashlib.sha256).digest()
-        value = "v1," + base64.b64encode(mac).decode()
-        return {"svix-id": delivery, "svix-timestamp": now, "svix-signature": value}
-    text = f"{now}.".encode() + body if found.timestamp_header else body
-    mac = hmac.new(secret.encode(), text, hashlib.sha256).digest()
-    value = mac.hex() if found.encoding == "hex" else base64.b64encode(mac).decode()
-    headers = {found.signature_header: found.signature_prefix + value}
-    if found.timestamp_header:
-        headers[found.timestamp_header] = now
-    if found.delivery_header:
-        headers[found.delivery_header] = delivery
-    return headers
+        return svix(secret, delivery, at_s, body)
+    return generic(found, secret, delivery, at_s, body)
+
+
+def svix(secret: str, delivery: str, at_s: int, body: bytes) -> dict[str, str]:
+    key = base64.b64decode(secret.removeprefix("whsec_") + "==")
+    mac = hmac.new(key, f"{delivery}.{at_s}.".encode() + body, hashlib.sha256).digest()
+    value = "v1," + base64.b64encode(mac).decode()
+    return {"svix-id": delivery, "svix-timestamp": str(at_s), "svix-signature": value}
+
+
+def generic(source: SourceSettings, secret: str, delivery: str, at_s: int, body: bytes) -> dict[str, str]:
+    timestamp = str(at_s * 1000 if source.timestamp_unit == "ms" else at_s)
+    template = source.signed or ("{timestamp}.{body}" if source.timestamp_header else "{body}")
+    before, _, after = template.replace("{timestamp}", timestamp).partition("{body}")
+    mac = hmac.new(secret.encode(), before.encode() + body + after.encode(), hashlib.sha256).digest()
+    value = mac.hex() if source.encoding == "hex" else base64.b64encode(mac).decode()
+    headers = {
+        source.signature_header: source.signature_prefix + value,
+        source.timestamp_header: timestamp,
+        source.delivery_header: delivery,
+        source.key_header: hashlib.sha256(body).hexdigest()[:24],  # the same for copies of the same event
+        source.type_header: EXAMPLE_TYPE,
+    }
+    return {name: value for name, value in headers.items() if name}
 
 
 def delivery_id() -> str:
     return "msg_" + secrets.token_urlsafe(16)
 
 
+# ── Invented events ───────────────────────────────────────────────────────────────────────────────────
+
+EXAMPLE_TYPE = "invoice.paid"  # what the demo's shop sends, and its handler knows
+
+
 def example(source: SourceSettings, number: int) -> bytes:
     """An invented event of the source's kind, different each time."""
     if source.kind == "agentmail":
-        return message_received(
-            f"customer{number}@example.com", f"A question ({number})", "How does this work?"
-        )
-    key = secrets.token_hex(6)
-    return _nested({source.key_path: key, source.type_path or "type": "example"})
+        sender = f"Customer {number} <customer{number}@example.com>"
+        return message_received(sender, f"A question ({number})", "How does this work?")
+    document = invoice_paid(
+        f"INV-{secrets.randbelow(900_000) + 100_000}", f"customer{number}@example.com", "49.00"
+    )
+    paths = dict.fromkeys(source.key_with, "1") | {
+        source.key_path: document["id"],
+        source.type_path: EXAMPLE_TYPE,
+    }
+    for path, value in paths.items():
+        _place(document, path, value)
+    if source.time_path:
+        _place(document, source.time_path, document["created"])
+    return json.dumps(document).encode()
+
+
+def invoice_paid(number: str, customer: str, amount: str) -> dict[str, Any]:
+    """What an invented shop reports when an invoice was paid."""
+    invoice = {"number": number, "customer": customer, "amount": amount, "currency": "EUR"}
+    event = {"id": f"evt_{secrets.token_hex(8)}", "type": EXAMPLE_TYPE, "created": _now()}
+    return event | {"invoice": invoice}
 
 
 def message_received(sender: str, subject: str, text: str, inbox: str = "support@acme.example") -> bytes:
     """An AgentMail `message.received` as its documentation shows it (docs.agentmail.to: events)."""
-    event_id, message_id = f"evt_{secrets.token_hex(10)}", f"<{secrets.token_hex(10)}@example.com>"
     message = {
         "inbox_id": inbox,
         "thread_id": f"thd_{secrets.token_hex(8)}",
-        "message_id": message_id,
+        "message_id": f"<{secrets.token_hex(10)}@example.com>",
+        "labels": ["received", "unread"],
+        "timestamp": _now(),
         "from": sender,
         "to": [inbox],
         "subject": subject,
+        "preview": text[:80],
         "text": text,
-        "timestamp": datetime.now(UTC).isoformat(timespec="seconds"),
+        "size": len(text.encode()),
     }
-    return json.dumps(
-        {"type": "event", "event_type": "message.received", "event_id": event_id, "message": message},
-        ensure_ascii=False,
-    ).encode()
+    event = {"type": "event", "event_type": "message.received", "event_id": f"evt_{secrets.token_hex(10)}"}
+    return json.dumps(event | {"message": message}, ensure_ascii=False).encode()
 
 
-def _nested(values: Mapping[str, Any]) -> bytes:
-    """`{"data.id": 1}` as `{"data": {"id": 1}}`."""
-    document: dict[str, Any] = {}
-    for path, value in values.items():
-        *outer, last = [part for part in path.split(".") if part] or ["id"]
-        place = document
-        for name in outer:
-            place = place.setdefault(name, {})
-        place[last] = value
-    return json.dumps(document).encode()
+def _place(document: dict[str, Any], path: str, value: Any) -> None:
+    """Put a value at a dotted path: `data.id` is `{"data": {"id": …}}`. An empty path is none."""
+    *outer, last = path.split(".")
+    for name in outer:
+        if not isinstance(document.get(name), dict):
+            document[name] = {}
+        document = document[name]
+    if last:
+        document[last] = value
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")

@@ -1,7 +1,9 @@
 """`python -m worker.sandbox.traffic`: the demo's live traffic. Invented people, real signatures.
 
-About one event a second, some delivered twice or in bursts, a conflict now and then, a forged one, and sends whose
-answer is lost: some accepted, some not, so that only looking tells.
+One to two events a second; about one delivery in seven is a repeat, now and then many at the same instant; rarely
+a copy with other content, and one whose signature is wrong. About one send in 25 meets a fault of the sandbox: those
+through AgentMail heal by their key, those through Inboxili wait for a person. Each fault is aimed at one send, so that
+the sandbox's own log tells whether that one went out: half of them did.
 """
 
 from __future__ import annotations
@@ -9,124 +11,162 @@ from __future__ import annotations
 import contextlib
 import json
 import random
-import secrets
 import signal
 import sys
 import threading
+import time
 import urllib.request
-from datetime import UTC, datetime
+from collections import deque
+from collections.abc import Mapping
 from typing import Any
+from urllib.parse import quote
 
-from ledger import simulate
+from ledger import simulate, status
 from ledger.errors import LedgerError, Unavailable
 from ledger.settings import Settings, load
+from worker.sandbox.people import broken, invoice_number, message, payment, refund
 
-PAUSE_S = 0.9
-UNCERTAIN_AT_S = (6, 14, 22, 30)  # the first ones come early, so that the desk is not empty
-UNCERTAIN_EVERY_S = 75
-DUPLICATES = 0.15
-PEOPLE = (
-    *("ana.ruiz@example.com", "j.okafor@example.org", "li.wei@example.net", "m.dubois@example.com"),
-    *("søren.holm@example.org", "priya.n@example.net", "tomasz.k@example.com", "support@pаypal-help.example"),
+PAUSE_S = 0.75
+SHOP_SHARE = 0.35
+REPEATED = 0.09
+CHANGED = 0.05  # of what is repeated
+FORGED = 0.005
+EARLY_S = (5.0, 14.0, 23.0, 32.0)  # the first uncertain sends come soon, so that the desk is not empty
+UNCERTAIN_EVERY_S = 60.0
+WAITING_MAX = 12  # more on the desk shows nothing new
+HEALING_EVERY_S = 22.0
+REFUND_EVERY_S = 90.0
+TO_APPROVE_MAX = 6
+BROKEN_EVERY_S = 50.0
+COPIES = (*(1,) * 12, 2, 2, 3, 15)
+
+LOST_AT_INBOXILI: tuple[dict[str, Any], ...] = (
+    {"accept_then_silence": True},
+    {"cut": True, "accept": True},
+    {"cut": True},
+    {"silence": True},
 )
-SUBJECTS = (
-    *(
-        "Cannot log in",
-        "Where is my order?",
-        "¿Cómo cambio mi dirección?",
-        "Facture manquante",
-        "請問如何退貨",
-    ),
-    *("Delivery to another country", "<img src=x onerror=alert(1)> my account", "Question about **prices**"),
-    *("Please send the manual", "Refund for INV-2031", "Password"),
+HEALS_AT_AGENTMAIL: tuple[dict[str, Any], ...] = (
+    {"status": 503},
+    {"status": 503, "accept": True},
+    {"accept_then_silence": True},
+    {"cut": True},
 )
+
+
+class Every:
+    """Due at the given seconds after the start, then again and again."""
+
+    def __init__(self, first_s: tuple[float, ...], then_s: float) -> None:
+        self._first, self._then_s = deque(first_s), then_s
+
+    def is_due(self, passed_s: float) -> bool:
+        if passed_s < self._first[0]:
+            return False
+        last = self._first.popleft()
+        if not self._first:
+            self._first.append(max(last, passed_s - self._then_s) + self._then_s)
+        return True
 
 
 class Traffic:
+    """One run. `once` does one thing that happens on an ordinary day."""
+
     def __init__(self, settings: Settings) -> None:
-        self.settings, self.stopping = settings, threading.Event()
-        self._earlier: list[tuple[str, bytes]] = []
-        self._passed_s = 0.0
-        self._uncertain_at = list(UNCERTAIN_AT_S)
+        self.settings = settings
+        self.stopping = threading.Event()
+        self._began = time.monotonic()
+        self._earlier: deque[tuple[str, bytes]] = deque(maxlen=60)
+        self._uncertain = Every(EARLY_S, UNCERTAIN_EVERY_S)
+        self._healing = Every((10.0,), HEALING_EVERY_S)
+        self._refund = Every((8.0,), REFUND_EVERY_S)
+        self._broken = Every((7.0,), BROKEN_EVERY_S)
+        self._kinds = deque(random.sample(LOST_AT_INBOXILI, len(LOST_AT_INBOXILI)))
 
     def run(self) -> None:
-        while not self.stopping.wait(pause := random.expovariate(1 / PAUSE_S)):
-            self._passed_s += pause
+        while not self.stopping.wait(random.expovariate(1 / PAUSE_S)):
             try:
-                self.once()
-            except Unavailable:
-                self.stopping.wait(2)
+                self.once(time.monotonic() - self._began)
+            except Unavailable:  # the receiver is not there yet, or not any more
+                self.stopping.wait(1)
 
-    def once(self) -> None:
-        if self._passed_s >= self._uncertain_at[0]:
-            self._lose_an_answer()
-        elif self._earlier and random.random() < DUPLICATES:
-            self._repeat()
-        elif random.random() < 0.01:
-            self._forge()
+    def once(self, passed_s: float) -> None:
+        if self._uncertain.is_due(passed_s) and self._waiting("actions", "needs_review") < WAITING_MAX:
+            self.lose_a_receipt()
+        elif self._healing.is_due(passed_s):
+            self.disturb_an_acknowledgement()
+        elif self._refund.is_due(passed_s) and self._waiting("actions", "proposed") < TO_APPROVE_MAX:
+            self._deliver("agentmail", refund())
+        elif self._broken.is_due(passed_s) and self._waiting("events", "failed") < WAITING_MAX:
+            self._deliver("agentmail", broken())
+        elif self._earlier and random.random() < REPEATED:
+            self.repeat()
+        elif random.random() < FORGED:
+            self.forge()
+        elif random.random() < SHOP_SHARE:
+            self._deliver("shop", _json(payment(invoice_number())))
         else:
-            self._deliver(*self._new())
+            self._deliver("agentmail", message())
 
-    def _new(self) -> tuple[str, bytes]:
-        return ("shop", payment()) if random.random() < 0.35 else ("agentmail", message())
+    def lose_a_receipt(self) -> None:
+        """A send whose answer is lost, at a provider without keys. In turn it went out and did not."""
+        number = invoice_number()
+        self._kinds.rotate(1)
+        if self._arm({"provider": "inboxili", "match": number} | self._kinds[0]):
+            self._deliver("shop", _json(payment(number)))
 
-    def _deliver(self, source: str, body: bytes, copies: int = 1) -> None:
-        delivery = simulate.delivery_id()
-        for _ in range(copies):
-            simulate.post(self.settings, source, body, delivery)
-        self._earlier = [*self._earlier[-40:], (source, body)]
-
-    def _repeat(self) -> None:
-        """The provider did not see our answer, or thinks so; now and then with other content under the same key."""
-        source, body = random.choice(self._earlier)
-        if random.random() < 0.06:
-            body = body.replace(b"example", b"example-2", 1)
-            simulate.post(self.settings, source, body, simulate.delivery_id())
-            return
-        for _ in range(random.choice((1, 1, 1, 2, 5))):
-            simulate.post(self.settings, source, body, simulate.delivery_id())
-
-    def _forge(self) -> None:
+    def disturb_an_acknowledgement(self) -> None:
+        """A send whose answer is lost, at a provider with keys: the next try finds out by itself."""
         body = message()
-        wrong = simulate.signed(self.settings, "agentmail", body + b" ", "msg_forged")
-        url = f"http://127.0.0.1:{self.settings.receiver_port}/webhooks/agentmail"
-        request = urllib.request.Request(url, body, wrong, method="POST")
-        with contextlib.suppress(OSError):  # 401, as it should be
-            urllib.request.urlopen(request, timeout=5).close()  # noqa: S310
+        message_id = json.loads(body)["message"]["message_id"]
+        fault = {"provider": "agentmail", "match": quote(message_id, safe="")}
+        if self._arm(fault | random.choice(HEALS_AT_AGENTMAIL)):
+            self._deliver("agentmail", body)
 
-    def _lose_an_answer(self) -> None:
-        """Arm one fault, then deliver what makes the send that it strikes."""
-        last = self._uncertain_at.pop(0)
-        if not self._uncertain_at:
-            self._uncertain_at = [last + UNCERTAIN_EVERY_S]
-        keyless = random.random() < 0.75
-        fault: dict[str, Any] = {"provider": "inboxili" if keyless else "agentmail", "count": 1}
-        fault |= random.choice(({"accept_then_silence": True, "silence_s": 8}, {"cut": True}))
-        self._arm(fault)
-        self._deliver(*(("shop", payment()) if keyless else ("agentmail", message())))
+    def repeat(self) -> None:
+        """The provider did not see our answer, or thinks so; rarely it sends something else under the same key."""
+        source, body = random.choice(self._earlier)
+        if random.random() < CHANGED:
+            simulate.post(self.settings, source, _changed(body), simulate.delivery_id())
+        else:
+            simulate.post_all(self.settings, source, [body] * random.choice(COPIES))
 
-    def _arm(self, fault: dict[str, Any]) -> None:
+    def forge(self) -> None:
+        """Somebody else than the provider; it is answered 401."""
+        delivery, body = simulate.delivery_id(), message()
+        wrong = simulate.signed(self.settings, "agentmail", body + b" ", delivery)
+        simulate.post(self.settings, "agentmail", body, delivery, wrong)
+
+    def _deliver(self, source: str, body: bytes) -> None:
+        simulate.post(self.settings, source, body, simulate.delivery_id())
+        self._earlier.append((source, body))
+
+    def _waiting(self, what: str, state: str) -> int:
+        try:
+            return int(status.read(self.settings)[what].get(state, 0))
+        except LedgerError:
+            return WAITING_MAX  # not to be asked now: nothing is added
+
+    def _arm(self, fault: Mapping[str, Any]) -> bool:
+        """Add a fault to those that a person may have set; whether the sandbox was there."""
         url = f"http://127.0.0.1:{self.settings.sandbox_port}/sandbox/faults"
-        request = urllib.request.Request(url, json.dumps(fault).encode(), method="PUT")
-        with contextlib.suppress(OSError):  # the sandbox is being restarted; the next one will do
-            urllib.request.urlopen(request, timeout=5).close()  # noqa: S310
+        request = urllib.request.Request(url, _json(fault), {"Content-Type": "application/json"})
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        with contextlib.suppress(OSError), opener.open(request, timeout=5):
+            return True
+        return False
 
 
-def message() -> bytes:
-    subject = "unreadable attachment" if random.random() < 0.015 else random.choice(SUBJECTS)
-    return simulate.message_received(random.choice(PEOPLE), subject, "Hello, can you help me? Thank you.")
+def _json(value: Any) -> bytes:
+    return json.dumps(value, ensure_ascii=False).encode()
 
 
-def payment() -> bytes:
-    number = f"INV-{secrets.randbelow(900_000) + 100_000}"
-    invoice = {
-        "number": number,
-        "customer": random.choice(PEOPLE),
-        "amount": f"{random.randint(500, 250_000) / 100:.2f}",
-        "currency": "EUR",
-    }
-    event = {"id": f"evt_{secrets.token_hex(8)}", "type": "invoice.paid", "invoice": invoice}
-    return json.dumps(event | {"created": datetime.now(UTC).isoformat(timespec="seconds")}).encode()
+def _changed(body: bytes) -> bytes:
+    """The same event with other content."""
+    event = json.loads(body)
+    inner = event.get("message") or event["invoice"]
+    inner["text" if "message" in event else "amount"] = "7.00"
+    return _json(event)
 
 
 def main() -> int:
