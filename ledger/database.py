@@ -69,17 +69,27 @@ class Transaction:
 
 
 class Database:
-    """A pool of connections to one database, under one login."""
+    """A pool of connections to one database, under one login.
+
+    `pre_ping` looks whether a connection still lives before each use, at the price of a statement. Without it the
+    first use after a restart of the server raises Unavailable: for loops that go on by themselves.
+    """
 
     def __init__(
-        self, url: str | sa.URL, *, pool_size: int = 5, pool_wait_s: float = 5.0, connect_timeout_s: int = 5
+        self,
+        url: str | sa.URL,
+        *,
+        pool_size: int = 5,
+        pool_wait_s: float = 5.0,
+        connect_timeout_s: int = 5,
+        pre_ping: bool = True,
     ) -> None:
         self.engine = sa.create_engine(
             url,
             pool_size=pool_size,
             max_overflow=0,
             pool_timeout=pool_wait_s,
-            pool_pre_ping=True,
+            pool_pre_ping=pre_ping,
             pool_use_lifo=True,
             isolation_level="READ COMMITTED",
             connect_args={"prepare_threshold": None, "connect_timeout": connect_timeout_s},
