@@ -96,14 +96,17 @@ def wait_for_work(
     )
 
 
+RESCUED_IS_DUE = """
+SELECT FROM unnest(CAST(:sources AS text[]), CAST(:types AS text[])) AS h(source, type)
+JOIN nottwice.events e ON e.source = h.source AND e.type = h.type
+WHERE e.state = 'pending' AND e.alone AND e.due_at <= now() LIMIT 1
+"""
+
+
 def rescued_is_due(tx: Transaction, handles: Sequence[tuple[str, str]]) -> bool:
     """Whether a rescued event of a handled kind waits for a process that does nothing else."""
     row = tx.first(
-        """SELECT FROM unnest(CAST(:sources AS text[]), CAST(:types AS text[])) AS h(source, type)
-           JOIN nottwice.events e ON e.source = h.source AND e.type = h.type
-           WHERE e.state = 'pending' AND e.alone AND e.due_at <= now() LIMIT 1""",
-        sources=[source for source, _ in handles],
-        types=[type_ for _, type_ in handles],
+        RESCUED_IS_DUE, sources=[source for source, _ in handles], types=[type_ for _, type_ in handles]
     )
     return row is not None
 
@@ -115,7 +118,7 @@ ON CONFLICT (duty) DO UPDATE SET
     server_started = pg_postmaster_start_time(),
     resume_at = CASE WHEN m.last_at < now() - make_interval(secs => :late_s) OR m.server_started <> pg_postmaster_start_time()
                      THEN now() + make_interval(secs => :lease_s) ELSE m.resume_at END
-RETURNING resume_at <= now() AS may
+RETURNING resume_at <= clock_timestamp() AS may
 """
 
 

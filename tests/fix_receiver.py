@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
+import http.client
 import json
 import os
 import signal
@@ -109,6 +110,16 @@ def message(event_id: Any, *, type_: str = "message.received", **members: Any) -
         **members,
     }
     return json.dumps({"type": "event", "event_type": type_, "event_id": event_id, "message": inner}).encode()
+
+
+def quick_post(port: int, source: str, body: bytes, headers: Mapping[str, str]) -> int:
+    """The status, over a connection of its own; a hundredth of what a client of httpx costs to make."""
+    line = http.client.HTTPConnection("127.0.0.1", port, timeout=WITHIN_S)
+    try:
+        line.request("POST", f"/webhooks/{source}", body, dict(headers))
+        return line.getresponse().status
+    finally:
+        line.close()
 
 
 class Receiver:

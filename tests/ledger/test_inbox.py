@@ -28,14 +28,18 @@ def counted(book: Ledger) -> dict[str, int]:
 
 def test_stores_exactly_what_arrived(book: Ledger) -> None:
     at = datetime(2026, 3, 1, 12, 30, tzinfo=UTC)
-    sent = delivery("evt_1", body=b'{"n": "\xf0\x9f\x8e\x89",  "x":1}', occurred_at=at, content_type="text/plain")
+    sent = delivery(
+        "evt_1", body=b'{"n": "\xf0\x9f\x8e\x89",  "x":1}', occurred_at=at, content_type="text/plain"
+    )
     (answer,) = book.accept(sent)
     assert answer.kind is ACCEPTED and answer.event_id
     row = book.event(answer.event_id)
     assert (row.namespace, row.source, row.type, row.event_key) == ("acme", "shop", "invoice.paid", "evt_1")
     assert bytes(row.key_digest) == sent.key_digest and bytes(row.content_digest) == sent.content_digest
     assert (row.state, row.attempts, row.delivery_id, row.occurred_at) == ("pending", 0, sent.delivery_id, at)
-    contents = book.rows("SELECT content_type, body FROM nottwice.event_contents WHERE event_id = :id", id=row.id)
+    contents = book.rows(
+        "SELECT content_type, body FROM nottwice.event_contents WHERE event_id = :id", id=row.id
+    )
     assert contents == [("text/plain", sent.body)]
     assert counted(book) == {"accepted": 1}
 
@@ -47,7 +51,10 @@ def test_same_event_again_is_a_duplicate_and_its_row_is_not_touched(book: Ledger
         assert book.accept(delivery("evt_1", delivery_id="second")) == [replace(first, kind=DUPLICATE)]
     assert book.accept(delivery("evt_1", delivery_id="third")) == [replace(first, kind=DUPLICATE)]
     assert book.value("SELECT xmin::text || ctid::text FROM nottwice.events") == before
-    assert book.rows("SELECT delivery_id, deliveries FROM nottwice.duplicates ORDER BY 1") == [("second", 3), ("third", 1)]
+    assert book.rows("SELECT delivery_id, deliveries FROM nottwice.duplicates ORDER BY 1") == [
+        ("second", 3),
+        ("third", 1),
+    ]
     assert counted(book) == {"accepted": 1, "duplicate": 4}
 
 
@@ -77,7 +84,9 @@ def test_namespaces_and_types_keep_events_apart(book: Ledger) -> None:
 def test_another_content_is_kept_once_however_often_it_arrives(book: Ledger) -> None:
     (first,) = book.accept(delivery("a", body=b"one"))
     for _ in range(2):
-        answers = book.accept(delivery("a", body=b"two"), delivery("a", body=b"two"), delivery("a", body=b"three"))
+        answers = book.accept(
+            delivery("a", body=b"two"), delivery("a", body=b"two"), delivery("a", body=b"three")
+        )
         assert {(answer.kind, answer.event_id) for answer in answers} == {(CONFLICT, first.event_id)}
     kept = book.rows("SELECT body, deliveries FROM nottwice.conflicts ORDER BY deliveries")
     assert kept == [(b"three", 2), (b"two", 4)]
@@ -135,7 +144,9 @@ def test_unusable_elements_are_kept_once_and_do_not_hold_up_their_neighbours(boo
     kinds = [answer.kind for answer in book.accept(*batch)]
     assert kinds == [ACCEPTED, QUARANTINED, QUARANTINED, ACCEPTED, QUARANTINED]
     assert [answer.kind for answer in book.accept(*batch)][:2] == [DUPLICATE, QUARANTINED]
-    kept = book.rows("SELECT source, element, reason, body, deliveries FROM nottwice.quarantine ORDER BY element")
+    kept = book.rows(
+        "SELECT source, element, reason, body, deliveries FROM nottwice.quarantine ORDER BY element"
+    )
     assert kept == [("shop", 0, "It has no key.", b"x", 4), ("shop", 1, "It has no key.", b"x", 2)]
     assert counted(book)["quarantined"] == 6
 
@@ -198,7 +209,9 @@ def test_the_number_of_statements_does_not_grow_with_the_batch(database: Databas
                 statements += 1
                 return execute(sql, **values)  # type: ignore[arg-type]
 
-        inbox.accept(Counting(tx.connection), [*batch, *(unusable(b"x%d" % n) for n in range(size))], writer=uuid4())
+        inbox.accept(
+            Counting(tx.connection), [*batch, *(unusable(b"x%d" % n) for n in range(size))], writer=uuid4()
+        )
 
     database.run(run)
     assert statements == 6

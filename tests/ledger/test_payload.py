@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
@@ -79,10 +80,8 @@ def test_what_python_writes_is_read_back(document: Any) -> None:
 
 @given(st.binary(max_size=60))
 def test_any_bytes_are_a_document_or_refused(body: bytes) -> None:
-    try:
+    with suppress(Malformed):
         payload.canonical(payload.parse(body))
-    except Malformed:
-        pass
 
 
 @given(st.lists(DOCUMENTS, max_size=5))

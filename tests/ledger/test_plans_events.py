@@ -15,7 +15,7 @@ import psycopg
 import pytest
 import sqlalchemy as sa
 
-from ledger import inbox, recovery, work
+from ledger import inbox, recovery, work, workers
 from ledger.database import Database, Transaction
 from ledger.embedded import Cluster
 from ledger.records import digest_of
@@ -230,3 +230,14 @@ def test_accept_finds_what_stands_by_its_two_unique_keys(past: Ledger) -> None:
     assert found.scanned_whole == set()
     assert {"one_event_per_key", "one_event_per_occurrence"} <= found.indexes
     assert found.pages < 100 * 10
+
+
+def test_a_look_for_rescued_events_does_not_walk_the_backlog(past: Ledger) -> None:
+    found = plan(
+        past,
+        workers.RESCUED_IS_DUE,
+        sources=["shop"] * 5,
+        types=["invoice.paid", *(f"other {n}" for n in range(4))],
+    )
+    assert found.scanned_whole == set()
+    assert found.thrown_away < 100 and found.pages < 100

@@ -55,8 +55,8 @@ def open_ticket(tx: Transaction, event: Event, thanks: Email, propose: Propose) 
     tx.execute(
         """INSERT INTO public.demo_tickets (inbox, message_id, sender, subject) VALUES (:inbox, :id, :sender, :subject)
            ON CONFLICT (inbox, message_id) DO UPDATE SET sender = excluded.sender, subject = excluded.subject""",
-        inbox=payload.shown(str(message["inbox_id"])),
-        id=payload.shown(str(message["message_id"])),
+        inbox=str(message["inbox_id"]),
+        id=str(message["message_id"]),
         sender=payload.shown(str(message["from"])),
         subject=payload.shown(str(message.get("subject") or "")),
     )
@@ -92,6 +92,8 @@ def _message(event: Event) -> Mapping[str, Any]:
     missing = [name for name in ("inbox_id", "message_id", "from") if not message.get(name)]
     if missing:
         raise SetAside(f"The message has no {', '.join(missing)}.")
+    if not all(payload.is_storable(str(message[name])) for name in ("inbox_id", "message_id")):
+        raise SetAside("The message's ids are not text, so nothing can name it in a reply.")
     return message
 
 
@@ -100,4 +102,4 @@ def _key(what: str, answer: Email) -> str:
     key = f"{what}:{answer.inbox}:{answer.in_reply_to}"
     if len(key) <= 300 and key.isprintable():
         return key
-    return f"{what}:{hashlib.sha256(key.encode('utf-8', 'surrogatepass')).hexdigest()}"
+    return f"{what}:{hashlib.sha256(key.encode()).hexdigest()}"

@@ -63,9 +63,9 @@ class Every:
     def is_due(self, passed_s: float) -> bool:
         if passed_s < self._first[0]:
             return False
-        last = self._first.popleft()
+        self._first.popleft()
         if not self._first:
-            self._first.append(max(last, passed_s - self._then_s) + self._then_s)
+            self._first.append(passed_s + self._then_s)
         return True
 
 

@@ -1,0 +1,326 @@
+"""Many at once, over real HTTP and real processes: races, bursts, hanging keys, and trouble in the database."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any
+
+import psycopg
+import pytest
+import sqlalchemy as sa
+
+from ledger.records import digest_of
+from tests import fix_receiver as fix
+from tests.fix_receiver import Receiver, Start
+
+Rows = Callable[..., list[tuple[Any, ...]]]
+ROUNDS = 20
+
+
+def event(key: Any, **members: Any) -> bytes:
+    return json.dumps({"id": key, "type": "t", **members}).encode()
+
+
+def at_once(targets: Sequence[Receiver], bodies: Sequence[bytes]) -> Counter[int]:
+    """Posts every body from a thread of its own, released together, over the receivers in turn."""
+    barrier = threading.Barrier(len(bodies))
+
+    def post(number: int) -> int:
+        headers, port = fix.shop(bodies[number]), targets[number % len(targets)].port
+        barrier.wait()
+        return fix.quick_post(port, "shop", bodies[number], headers)
+
+    with ThreadPoolExecutor(len(bodies)) as pool:
+        return Counter(pool.map(post, range(len(bodies))))
+
+
+def counted(rows: Rows, metric: str) -> int:
+    return int(rows("SELECT coalesce(sum(n), 0) FROM nottwice.counters WHERE metric = %s", metric)[0][0])
+
+
+def duplicates_noted(rows: Rows) -> int:
+    return int(rows("SELECT coalesce(sum(deliveries), 0) FROM nottwice.duplicates")[0][0])
+
+
+def test_inb_01_fifty_copies_at_the_same_instant(receivers: Start, rows: Rows) -> None:
+    """50 threads, 4 processes: one row a key, every sender answered 2xx, every copy counted."""
+    four = [receivers() for _ in range(4)]
+    for round_ in range(ROUNDS):
+        assert at_once(four, [event(f"same {round_}")] * 50) == {202: 50}
+    assert rows("SELECT count(*), count(DISTINCT key_digest) FROM nottwice.events") == [(ROUNDS, ROUNDS)]
+    assert duplicates_noted(rows) == ROUNDS * 49 == counted(rows, "duplicate")
+
+
+def test_inb_01_fifty_distinct_among_fifty_copies(receivers: Start, rows: Rows) -> None:
+    four = [receivers() for _ in range(4)]
+    mixed = [body for number in range(50) for body in (event(number), event("same"))]
+    for _ in range(3):
+        assert at_once(four, mixed) == {202: 100}
+    assert rows("SELECT count(*) FROM nottwice.events") == [(51,)]
+    assert duplicates_noted(rows) == 300 - 51
+
+
+def test_inb_01_copies_that_meet_by_their_occurrence(receivers: Start, rows: Rows) -> None:
+    """Twenty event ids for one message, everywhere at once: neither two rows nor a deadlock that anybody sees."""
+    two = [receivers(), receivers()]
+    for round_ in range(5):
+        bodies = [fix.message(f"evt_{round_}_{n}", message_id=f"<m{round_}@x>") for n in range(20)]
+        with ThreadPoolExecutor(20) as pool:
+            assert set(pool.map(Receiver.mail, two * 10, bodies)) == {200}
+    assert rows("SELECT count(*) FROM nottwice.events") == [(5,)]
+
+
+# ── a burst larger than the pool ──────────────────────────────────────────────────────────────────────
+
+
+def test_dbx_06_a_burst_larger_than_the_pool(receivers: Start, rows: Rows) -> None:
+    receiver = receivers(fix.CONFIG + "[receiver]\nwriters = 1\nbatch_max = 10\n")
+    for round_ in range(10):
+        started = time.monotonic()
+        with ThreadPoolExecutor(100) as pool:
+            answers = Counter(pool.map(lambda n, r=round_: _one_of_a_burst(receiver, r, n), range(100)))
+        assert answers == {202: 60, 400: 30, 0: 10}
+        assert time.monotonic() - started < 8
+    assert rows("SELECT count(*) FROM nottwice.events WHERE event_key LIKE 't b%%'") == [(301,)]
+    connections = rows(
+        "SELECT state FROM pg_stat_activity WHERE usename = 'nottwice_receiver' AND datname = current_database()"
+    )
+    assert 1 <= len(connections) <= 3 and set(connections) == {("idle",)}
+    started = time.monotonic()
+    assert receiver.shop(event("next")) == 202
+    assert time.monotonic() - started < 1
+
+
+def _one_of_a_burst(receiver: Receiver, round_: int, number: int) -> int:
+    if number < 30:
+        return receiver.post("shop", b"{", fix.shop(b"{")).status_code
+    if number < 60:
+        return receiver.shop(event("b same"))
+    if number < 90:
+        return receiver.shop(event(f"b {round_} {number}"))
+    _hang_up_after_sending(receiver.port, event(f"gone {round_} {number}"))
+    return 0
+
+
+def _hang_up_after_sending(port: int, body: bytes) -> None:
+    fields = "".join(f"{name}: {value}\r\n" for name, value in fix.shop(body).items())
+    with socket.create_connection(("127.0.0.1", port), timeout=5) as line:
+        head = f"POST /webhooks/shop HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n{fields}\r\n"
+        line.sendall(head.encode() + body)
+
+
+def test_a_full_queue_answers_503_at_once(receivers: Start, database_url: str) -> None:
+    config = (
+        fix.CONFIG
+        + "[receiver]\nwriters = 1\nbatch_max = 1\nqueue_max = 5\nlock_wait_s = 2\nanswer_within_s = 5\n"
+    )
+    receiver = receivers(config)
+    with held_key(database_url, "held"), ThreadPoolExecutor(40) as pool:
+        slow = pool.submit(receiver.shop, event("held"))
+        _until_waiting_for_a_lock(database_url)
+        started = time.monotonic()
+        answers = [pool.submit(receiver.shop, event(number)) for number in range(30)]
+        refused = [a for a in answers if _is_refused_within(a, started + 1)]
+        assert len(refused) == 25
+        slow.cancel()
+    assert [answer.result() for answer in answers if answer not in refused] == [202] * 5
+
+
+def _is_refused_within(answer: Any, deadline: float) -> bool:
+    try:
+        return bool(answer.result(max(0.0, deadline - time.monotonic())) == 503)
+    except TimeoutError:
+        return False
+
+
+# ── a hanging key ─────────────────────────────────────────────────────────────────────────────────────
+
+
+@contextmanager
+def held_key(database_url: str, key: str) -> Iterator[psycopg.Connection[Any]]:
+    """Another transaction has inserted this event of the shop and does not end."""
+    url = sa.make_url(database_url)
+    with psycopg.connect(
+        host=str(url.query["host"]), port=5432, user=url.username, dbname=url.database
+    ) as other:
+        other.execute(
+            """INSERT INTO nottwice.events (namespace, source, type, event_key, key_digest)
+               VALUES ('acme', 'shop', 't', %s, %s)""",
+            (f"t {key}", digest_of("generic", "shop", "t", key)),
+        )
+        yield other
+        other.rollback()
+
+
+def _until_waiting_for_a_lock(database_url: str) -> None:
+    url = sa.make_url(database_url)
+    with psycopg.connect(
+        host=str(url.query["host"]), port=5432, user=url.username, dbname=url.database, autocommit=True
+    ) as admin:
+        deadline = time.monotonic() + fix.WITHIN_S
+        sql = "SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+        while not admin.execute(sql).rowcount:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+
+
+def test_a_hanging_key_slows_nobody_else(receivers: Start, database_url: str, rows: Rows) -> None:
+    """Two keys hang for three seconds, and are asked for all the time; the other events do not notice."""
+    receiver = receivers(fix.CONFIG + "[receiver]\nlock_wait_s = 0.1\nside_wait_s = 0.3\nwriters = 2\n")
+    stop, hung, took = threading.Event(), [], []
+
+    def ask_for(key: str) -> None:
+        while not stop.is_set():
+            hung.append(receiver.shop(event(key)))
+
+    def others(lane: int) -> None:
+        number = 0
+        while not stop.is_set():
+            number += 1
+            started = time.monotonic()
+            assert receiver.shop(event(f"{lane} {number}")) == 202
+            took.append(time.monotonic() - started)
+
+    with ThreadPoolExecutor(14) as pool:
+        with held_key(database_url, "h1"), held_key(database_url, "h2"):
+            asking = [pool.submit(ask_for, key) for key in ("h1", "h2") * 3]
+            working = [pool.submit(others, lane) for lane in range(8)]
+            stop.wait(3)
+            assert hung == []
+        stop.set()
+        for done in (*asking, *working):
+            done.result()
+    assert set(hung) == {202} and len(hung) >= 6
+    took.sort()
+    assert len(took) > 100
+    assert took[len(took) * 98 // 100] < 0.25, took[-20:]
+    assert took[-1] < 1.0, took[-20:]
+    assert rows("SELECT count(*) FROM nottwice.events WHERE event_key IN ('t h1', 't h2')") == [(2,)]
+
+
+def test_a_key_that_hangs_too_long_is_answered_503_and_its_repeat_is_stored(
+    receivers: Start, database_url: str, rows: Rows
+) -> None:
+    receiver = receivers(
+        fix.CONFIG + "[receiver]\nlock_wait_s = 0.05\nside_wait_s = 0.1\nanswer_within_s = 0.6\n"
+    )
+    with held_key(database_url, "held"):
+        started = time.monotonic()
+        assert receiver.shop(event("held")) == 503
+        assert 0.5 < time.monotonic() - started < 2
+    assert receiver.shop(event("held")) == 202
+    assert rows("SELECT count(*) FROM nottwice.events") == [(1,)]
+
+
+# ── trouble in the database ───────────────────────────────────────────────────────────────────────────
+
+TROUBLE = """
+CREATE SEQUENCE nottwice.trouble;
+CREATE FUNCTION nottwice.trouble() RETURNS trigger SECURITY DEFINER LANGUAGE plpgsql AS $$
+BEGIN
+    IF {when} THEN
+        RAISE EXCEPTION 'made by a test' USING errcode = '{errcode}';
+    END IF;
+    RETURN NEW;
+END $$;
+CREATE TRIGGER trouble BEFORE INSERT ON nottwice.events FOR EACH ROW EXECUTE FUNCTION nottwice.trouble();
+"""
+
+
+def make_trouble(rows: Rows, errcode: str, when: str = "true") -> None:
+    rows(TROUBLE.format(errcode=errcode, when=when))
+
+
+def test_http_06_a_full_disk_is_503_and_the_repeat_is_stored_once(receiver: Receiver, rows: Rows) -> None:
+    make_trouble(rows, "53100")
+    with ThreadPoolExecutor(10) as pool:
+        assert set(pool.map(lambda n: receiver.shop(event(n)), range(10))) == {503}
+    assert receiver.client.get("/healthz").status_code == 200
+    rows("DROP TRIGGER trouble ON nottwice.events")
+    assert [receiver.shop(event(n)) for n in range(10)] == [202] * 10
+    assert rows("SELECT count(*) FROM nottwice.events") == [(10,)]
+
+
+def test_http_06_a_statement_that_takes_too_long_is_503_in_time(receivers: Start, rows: Rows) -> None:
+    receiver = receivers(fix.CONFIG + "[receiver]\nanswer_within_s = 0.5\n")
+    rows(
+        """CREATE FUNCTION nottwice.slow() RETURNS trigger LANGUAGE plpgsql AS
+           $$ BEGIN PERFORM pg_sleep(5); RETURN NEW; END $$"""
+    )
+    rows("CREATE TRIGGER slow BEFORE INSERT ON nottwice.events FOR EACH ROW EXECUTE FUNCTION nottwice.slow()")
+    started = time.monotonic()
+    assert receiver.shop(event(1)) == 503
+    assert time.monotonic() - started < 2
+    rows("DROP TRIGGER slow ON nottwice.events")
+    assert receiver.shop(event(1)) == 202
+
+
+@pytest.mark.parametrize("errcode", ["40001", "40P01"])
+def test_dbx_03_serialization_failures_and_deadlocks_are_tried_again(
+    receiver: Receiver, rows: Rows, errcode: str
+) -> None:
+    make_trouble(rows, errcode, when="nextval('nottwice.trouble') <= 2")
+    assert receiver.shop(event(1)) == 202
+    assert rows("SELECT count(*) FROM nottwice.events") == [(1,)]
+
+
+def test_one_that_the_database_cannot_hold_is_quarantined_and_its_neighbours_are_stored(
+    receivers: Start, rows: Rows
+) -> None:
+    """Halved until it stands alone: a 503 would bring it back for days."""
+    receiver = receivers(fix.CONFIG + "[receiver]\nbatch_wait_s = 0.1\n")
+    make_trouble(rows, "22P05", when="NEW.event_key = 't bad'")
+    keys = [*range(20), "bad", *range(20, 40)]
+    with ThreadPoolExecutor(41) as pool:
+        assert set(pool.map(lambda key: receiver.shop(event(key)), keys)) == {202}
+    assert rows("SELECT count(*) FROM nottwice.events") == [(40,)]
+    assert rows("SELECT reason, body FROM nottwice.quarantine") == [
+        ("The database cannot hold it as an event.", event("bad"))
+    ]
+
+
+def test_an_unknown_error_about_one_is_503_for_that_one_alone(receivers: Start, rows: Rows) -> None:
+    receiver = receivers(fix.CONFIG + "[receiver]\nbatch_wait_s = 0.1\n")
+    make_trouble(rows, "P0001", when="NEW.event_key = 't bad'")
+    keys = [*range(10), "bad"]
+    with ThreadPoolExecutor(11) as pool:
+        answers = dict(zip(keys, pool.map(lambda key: receiver.shop(event(key)), keys), strict=True))
+    assert answers.pop("bad") == 503 and set(answers.values()) == {202}
+
+
+def test_a_connection_that_breaks_in_the_transaction_is_tried_again(receivers: Start, rows: Rows) -> None:
+    """Whether it had committed or not: the same write meets its own rows."""
+    receiver = receivers(NOTTWICE_FAULT="receiver.before_commit=sleep:0.5@1")
+    answers: list[int] = []
+    post = threading.Thread(target=lambda: answers.append(receiver.shop(event(1))))
+    post.start()
+    killed = 0
+    while post.is_alive() and not killed:
+        killed = rows(
+            """SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+               WHERE usename = 'nottwice_receiver' AND datname = current_database() AND state = 'idle in transaction'"""
+        )[0][0]
+        time.sleep(0.01)
+    post.join(fix.WITHIN_S)
+    assert killed == 1 and answers == [202]
+    assert rows("SELECT count(*) FROM nottwice.events") == [(1,)]
+
+
+def test_durable_whatever_the_servers_default(receivers: Start, rows: Rows) -> None:
+    """The tests' own server has synchronous_commit off; the receiver's transactions have not."""
+    rows("CREATE TABLE nottwice.seen (setting text, role text)")
+    rows(
+        """CREATE FUNCTION nottwice.look() RETURNS trigger SECURITY DEFINER LANGUAGE plpgsql AS $$
+           BEGIN INSERT INTO nottwice.seen VALUES (current_setting('synchronous_commit'), session_user); RETURN NEW; END $$"""
+    )
+    rows("CREATE TRIGGER look BEFORE INSERT ON nottwice.events FOR EACH ROW EXECUTE FUNCTION nottwice.look()")
+    assert receivers().shop(event(1)) == 202
+    assert rows("SHOW synchronous_commit") == [("off",)]
+    assert rows("SELECT * FROM nottwice.seen") == [("on", "nottwice_receiver")]
