@@ -99,7 +99,7 @@ def test_a_worker_keeps_crashing_on_one_event(chain: House) -> None:
             running.append(chain.worker())
         return chain.state(key) == "failed"
 
-    until(state, within_s=14)
+    until(state)
     until(lambda: all(chain.state(k) == "completed" for k, _ in beside))
     assert all(chain.effects(k) == 1 for k, _ in beside)
     assert chain.value("SELECT max(attempts) FROM nottwice.events WHERE type = 'order.placed'") <= 2
