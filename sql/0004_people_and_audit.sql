@@ -34,7 +34,6 @@ CREATE TABLE nottwice.audit (
     CONSTRAINT done_changes_a_version CHECK (outcome = 'done' OR entity_version IS NULL)
 );
 CREATE INDEX audit_of ON nottwice.audit (entity, entity_id, id);
-CREATE INDEX audit_by_transaction ON nottwice.audit (transaction, id);  -- the order of sealing
 CREATE TRIGGER an_audit_row_never_changes BEFORE UPDATE OR DELETE ON nottwice.audit
     FOR EACH ROW EXECUTE FUNCTION nottwice.refuse_change();
 

@@ -94,6 +94,7 @@ class Sends:
 
     def uncertain(self, rules: KindRules = KEYLESS, outcome: Outcome | None = UNKNOWN) -> int:
         """A send on the desk, with the time for evidence behind it; a keyed one because its patience is over."""
+        self.sql("DELETE FROM nottwice.provider_pauses")  # many doubts in a row would hold the account
         action_id = self.proposed(rules)
         self.tried(action_id, outcome)
         if self.state(action_id) is ActionState.APPROVED:

@@ -1,0 +1,205 @@
+"""A send with a new key: one person asks, another agrees, and the database refuses anything else."""
+
+from __future__ import annotations
+
+from uuid import uuid4
+
+import pytest
+from sqlalchemy.exc import DBAPIError
+
+from ledger import actions, answers, decisions
+from ledger.errors import AlreadyDecided, Incomplete, NotAllowed, NotNow, Stale
+from ledger.records import Act, Decision, Evidence, Person, PointsTo, Role, Settled
+from ledger.states import ActionState
+from tests.fix_sends import ACCEPTED, KEYED, KEYLESS, Sends
+
+S = ActionState
+
+
+def ask(sends: Sends, action_id: int, who: Person, **more: float) -> int:
+    act, seen = sends.act(who), sends.seen(action_id)
+    return sends.decide(act, lambda tx: decisions.ask_new_key(tx, action_id, seen, act, **more))
+
+
+def agree(sends: Sends, request_id: int, who: Person) -> Settled:
+    act = sends.act(who)
+    return sends.decide(act, lambda tx: decisions.agree(tx, request_id, act))
+
+
+def request(sends: Sends, request_id: int) -> object:
+    return sends.rows("SELECT * FROM nottwice.requests WHERE id = :id", id=request_id)[0]
+
+
+def prove(sends: Sends, action_id: int) -> ActionState:
+    now = sends.rows("SELECT now() AS now")[0].now
+    proof = Evidence("webhook", "delivered", PointsTo.SENT, True, now, "<m>")
+    return sends.by_worker.run(lambda tx: answers.add_evidence(tx, action_id, proof))
+
+
+def test_two_people_make_a_new_generation(sends: Sends) -> None:
+    old, ann, bo = sends.uncertain(KEYED), sends.person("Ann"), sends.person("Bo", Role.ADMIN)
+    request_id = ask(sends, old, ann)
+    assert sends.claim_or_none() is None
+    done = agree(sends, request_id, bo)
+    before, after = sends.row(old), sends.row(done.action_id)
+    assert (before.state, after.state) == (S.CLOSED, S.APPROVED)
+    assert (after.generation, after.decided_send) == (2, True)
+    assert after.provider_key != before.provider_key
+    assert after.reference != before.reference
+    assert after.content_digest == before.content_digest
+    assert done.goes_at == after.due_at
+    assert (done.goes_at - done.at).total_seconds() == 15.0
+    sends.due_now(done.action_id)
+    claimed = sends.claimed()
+    contents = sends.rows("SELECT DISTINCT content, recipients FROM nottwice.action_contents")
+    assert len(contents) == 1
+    assert claimed.content == bytes(contents[0].content)
+    sends.answered(sends.started(claimed), ACCEPTED)
+    assert sends.state(done.action_id) is S.SENT
+    assert [e.act for e in sends.audit(old)] == [
+        "asked a second person: send again with a new key",
+        "agreed: send again with a new key",
+    ]
+    assert [(e.act, e.person_id) for e in sends.audit(done.action_id)] == [
+        ("send again with a new key", bo.id)
+    ]
+
+
+def test_a_keyless_one_stays_keyless(sends: Sends) -> None:
+    old = sends.uncertain(KEYLESS)
+    done = agree(sends, ask(sends, old, sends.person("Ann")), sends.person("Bo"))
+    assert sends.row(done.action_id).provider_key is None
+
+
+def test_nobody_agrees_with_himself(sends: Sends) -> None:
+    action_id, ann = sends.uncertain(), sends.person("Ann")
+    request_id = ask(sends, action_id, ann)
+    with pytest.raises(NotAllowed, match="yourself"):
+        agree(sends, request_id, ann)
+    assert sends.state(action_id) is S.NEEDS_REVIEW
+
+
+def test_the_database_refuses_an_agreement_with_oneself(sends: Sends) -> None:
+    ann = sends.person("Ann")
+    request_id = ask(sends, sends.uncertain(), ann)
+    sql = "UPDATE nottwice.requests SET decision = 'agreed', decided_at = now(), decided_by = :who WHERE id = :id"
+    for who in (ann.id, None):
+        with pytest.raises(DBAPIError, match="agreeing_takes_a_second_person"):
+            sends.by_owner.run(lambda tx, who=who: tx.execute(sql, id=request_id, who=who) and None)  # type: ignore[misc]
+
+
+def test_the_database_makes_no_generation_without_an_agreement(sends: Sends) -> None:
+    action_id = sends.uncertain()
+    ask(sends, action_id, sends.person("Ann"))
+    with pytest.raises(DBAPIError, match="agreement of a second person"):
+        sends.by_console.run(
+            lambda tx: tx.execute("SELECT nottwice.next_generation(:id, 0)", id=action_id) and None,
+            role=Role.SUPPORT,
+        )
+
+
+@pytest.mark.parametrize("role", [Role.VIEWER, Role.ENGINEER, Role.AUDITOR])
+def test_others_neither_ask_nor_agree(sends: Sends, role: Role) -> None:
+    action_id, eve = sends.uncertain(), sends.person("Eve", role)
+    with pytest.raises(NotAllowed):
+        ask(sends, action_id, eve)
+    request_id = ask(sends, action_id, sends.person("Ann"))
+    with pytest.raises(NotAllowed):
+        agree(sends, request_id, eve)
+
+
+def test_both_say_what_they_looked_at_and_why(sends: Sends) -> None:
+    action_id, ann, bo = sends.uncertain(), sends.person("Ann"), sends.person("Bo")
+    seen = sends.seen(action_id)
+    silent = Act(ann, uuid4())
+    with pytest.raises(Incomplete):
+        sends.decide(silent, lambda tx: decisions.ask_new_key(tx, action_id, seen, silent))
+    request_id, silent = ask(sends, action_id, ann), Act(bo, uuid4(), "", ("Only this page",))
+    with pytest.raises(Incomplete, match="why"):
+        sends.decide(silent, lambda tx: decisions.agree(tx, request_id, silent))
+    assert len(sends.rows("SELECT FROM nottwice.actions")) == 1
+
+
+def test_an_open_question_is_asked_once_and_holds_other_decisions(sends: Sends) -> None:
+    action_id, ann, bo = sends.uncertain(), sends.person("Ann"), sends.person("Bo")
+    ask(sends, action_id, ann)
+    with pytest.raises(NotNow, match="Ann asks a second person"):
+        ask(sends, action_id, bo)
+    act, seen = sends.act(bo), sends.seen(action_id)
+    with pytest.raises(NotNow, match="Ann asks a second person"):
+        sends.decide(act, lambda tx: decisions.settle(tx, action_id, seen, Decision.DO_NOT_SEND, act))
+
+
+def test_a_question_runs_out_and_can_be_asked_again(sends: Sends) -> None:
+    action_id, ann, bo = sends.uncertain(), sends.person("Ann"), sends.person("Bo")
+    old = ask(sends, action_id, ann, expires_s=-1.0)
+    with pytest.raises(NotNow, match="run out"):
+        agree(sends, old, bo)
+    assert agree(sends, ask(sends, action_id, ann), bo).state is S.APPROVED
+
+
+def test_proof_voids_the_question(sends: Sends) -> None:
+    action_id = sends.uncertain()
+    request_id = ask(sends, action_id, sends.person("Ann"))
+    assert prove(sends, action_id) is S.SENT
+    with pytest.raises(NotNow, match="what we found settled"):
+        agree(sends, request_id, sends.person("Bo"))
+    assert len(sends.rows("SELECT FROM nottwice.actions")) == 1
+
+
+def test_what_changed_since_it_was_asked_is_not_agreed_to(sends: Sends) -> None:
+    action_id = sends.uncertain()
+    request_id = ask(sends, action_id, sends.person("Ann"))
+    now = sends.rows("SELECT now() AS now")[0].now
+    hint = Evidence("search", "like it", PointsTo.SENT, False, now)
+    sends.by_worker.run(lambda tx: answers.add_evidence(tx, action_id, hint))
+    with pytest.raises(Stale):
+        agree(sends, request_id, sends.person("Bo"))
+
+
+def test_agreed_twice_is_told(sends: Sends) -> None:
+    request_id = ask(sends, sends.uncertain(), sends.person("Ann"))
+    agree(sends, request_id, sends.person("Bo"))
+    with pytest.raises(AlreadyDecided) as lost:
+        agree(sends, request_id, sends.person("Cy"))
+    assert (lost.value.who, lost.value.what) == ("Bo", "agreed: a new key")
+
+
+@pytest.mark.parametrize(("who", "decision"), [("Bo", "disagreed"), ("Ann", "withdrawn")])
+def test_a_question_is_turned_down_or_taken_back(sends: Sends, who: str, decision: str) -> None:
+    action_id = sends.uncertain()
+    request_id, act = ask(sends, action_id, sends.person("Ann")), sends.act(sends.person(who))
+    sends.decide(act, lambda tx: decisions.disagree(tx, request_id, act))
+    assert request(sends, request_id).decision == decision  # type: ignore[attr-defined]
+    assert sends.audit(action_id)[-1].act == f"{decision}: a new key"
+    assert sends.state(action_id) is S.NEEDS_REVIEW
+    assert ask(sends, action_id, sends.person("Ann")) > request_id
+
+
+def test_the_new_one_can_be_taken_back_and_the_old_one_not_opened(sends: Sends) -> None:
+    old, ann, bo = sends.uncertain(), sends.person("Ann"), sends.person("Bo")
+    new = agree(sends, ask(sends, old, ann), bo).action_id
+    act = sends.act(ann)
+    assert sends.decide(act, lambda tx: decisions.take_back(tx, new, act)).state is S.NEEDS_REVIEW
+    again = sends.act(ann)
+    with pytest.raises(NotNow, match="new key"):
+        sends.decide(again, lambda tx: decisions.reopen(tx, old, again))
+
+
+def test_proof_about_the_first_stops_a_second_that_has_not_gone(sends: Sends) -> None:
+    old = sends.uncertain()
+    new = agree(sends, ask(sends, old, sends.person("Ann")), sends.person("Bo")).action_id
+    sends.due_now(new)
+    assert prove(sends, old) is S.CLOSED
+    assert sends.state(new) is S.NEEDS_REVIEW
+    assert sends.claim_or_none() is None
+
+
+def test_whoever_proposes_again_meets_the_newest_generation(sends: Sends) -> None:
+    old = sends.proposed(key="receipt:9")
+    sends.tried(old, None)
+    sends.sql("UPDATE nottwice.actions SET retry_until = now()")
+    sends.by_worker.run(actions.expire)
+    sends.sql("UPDATE nottwice.actions SET evidence_until = now()")
+    new = agree(sends, ask(sends, old, sends.person("Ann")), sends.person("Bo")).action_id
+    assert sends.proposed(key="receipt:9") == new
