@@ -24,6 +24,7 @@ from ledger.settings import Settings, load
 from worker import observer
 
 WITHIN_S = 10.0
+WRITER = uuid4()
 LEASE_S, SWEEP_S, GRACE_S = 1.5, 0.25, 1.0
 
 CONFIGURATION = """
@@ -124,7 +125,8 @@ class Workshop:
     def accept(self, *types: str, namespace: str = "acme", body: bytes = b"{}") -> list[int]:
         """One event for each type, in order."""
         items = [_delivery(type_, namespace, body) for type_ in types]
-        accepted = self.database.run(lambda tx: inbox.accept(tx, items, writer=uuid4()))
+        with self.database.transaction() as tx:  # one at a time: within a batch they are sorted by key
+            accepted = [inbox.accept(tx, [item], writer=WRITER)[0] for item in items]
         return [acceptance.event_id for acceptance in accepted if acceptance.event_id is not None]
 
     def run(self, sql: str, **values: Any) -> None:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import count
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -35,6 +36,7 @@ AGAIN_S = 0.5
 # 25P03, 25P04: the server ended a transaction that idled or lasted too long, so the apply part was at fault.
 ENDED_BY_THE_SERVER = frozenset({"25P03", "25P04"})
 CUTS_MAX = 3
+TRIES_MAX = 20
 
 
 class Stage(StrEnum):
@@ -62,6 +64,7 @@ class Ending(StrEnum):
     SET_ASIDE = "set_aside"
     UNAVAILABLE = "retry later"
     LEASE_LOST = "lease_lost"
+    LEFT = "left to its lease"  # could not be ended: something is wrong that is not the event's
 
 
 class TooSlow(Exception):
@@ -119,22 +122,28 @@ class Commits:
 
     def settle(self, one: InHand) -> None:
         """End one claim in a transaction of its own, however long the database is away."""
-        while True:
+        for tries in count(1):
             try:
                 ending = self._record_failure(one, one.error) if one.error else self._apply_alone(one)
-                self._end([one], ending)
-                return
             except LeaseLost:
-                self._end([one], Ending.LEASE_LOST)
-                return
+                ending = Ending.LEASE_LOST
             except BaseException as error:  # noqa: BLE001 - whatever a handler raises is its own failure
-                blamed = one.error is None and self._is_the_handlers(one, error)
-                one.stage = Stage.READY
-                if blamed:
-                    one.error = error
-                else:
-                    note("not ended yet", event_id=one.claimed.event.id, error=type(error).__name__)
-                    time.sleep(AGAIN_S * random.uniform(0.5, 1.0))
+                if not self._is_left(one, error, tries):
+                    continue
+                ending = Ending.LEFT
+            self._end([one], ending)
+            return
+
+    def _is_left(self, one: InHand, error: BaseException, tries: int) -> bool:
+        """Find out whose error it was: the handler's is kept to be recorded, after any other we try again."""
+        blamed = one.error is None and self._is_the_handlers(one, error)
+        one.stage = Stage.READY
+        if blamed:
+            one.error = error
+            return False
+        note("not ended yet", event_id=one.claimed.event.id, error=type(error).__name__)
+        time.sleep(AGAIN_S * random.uniform(0.5, 1.0))
+        return tries >= TRIES_MAX and not isinstance(error, Unavailable)
 
     def _apply_alone(self, one: InHand) -> Ending:
         made = self._database.run(lambda tx: self._complete_one(tx, one))
@@ -143,6 +152,7 @@ class Commits:
         return Ending.COMPLETED
 
     def _complete_one(self, tx: Transaction, one: InHand) -> Propose:
+        one.stage = Stage.READY
         if not work.complete(tx, [one.claimed.lease], writer=self._own.writer):
             raise LeaseLost(f"The claim of event {one.claimed.event.id} is in other hands.")
         made = self._apply(tx, one)
@@ -164,10 +174,12 @@ class Commits:
 
     @staticmethod
     def _is_the_handlers(one: InHand, error: BaseException) -> bool:
-        """Whether an error is the apply part's own; not when the database went away, unless it went because of it."""
+        """Whether an error came of the apply part; not when the database went away, unless it went because of it."""
+        if one.stage is not Stage.APPLYING:
+            return False
         if not isinstance(error, Unavailable):
             return True
-        one.cuts += one.stage is Stage.APPLYING
+        one.cuts += 1
         return one.cuts >= CUTS_MAX or sqlstate(error.__cause__ or error) in ENDED_BY_THE_SERVER
 
     def _record_failure(self, one: InHand, error: BaseException) -> Ending:

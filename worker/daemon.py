@@ -23,7 +23,7 @@ from ledger.settings import Settings, load
 from worker import providers
 from worker.alone import MakingWay
 from worker.executor import BESIDE, Executor
-from worker.handlers import Handlers
+from worker.handlers import Handlers, in_words
 from worker.heartbeat import Heartbeat, clock
 from worker.maintenance import Maintenance
 from worker.observer import note
@@ -89,9 +89,7 @@ class Daemon:
             raise
         except Exception as error:  # noqa: BLE001 - the next turn may go well
             away = isinstance(error, Unavailable)
-            note(
-                "database away" if away else "turn failed", error=str(error) if away else type(error).__name__
-            )
+            note("database away" if away else "turn failed", error=str(error) if away else in_words(error))
             self._rest(self._away_s * random.uniform(0.5, 1.0))
             self._away_s = min(self._away_s * 2, AWAY_S_MAX)
             return False
@@ -106,16 +104,22 @@ class Daemon:
     def _open(self) -> None:
         """Connect, check the schema, register. Raises Unavailable, WrongSchema."""
         settings = self._settings
-        # The loop, the group, what is settled beside it, and each call.
-        self._database = settings.open_database("worker", pool_size=settings.worker.send_slots + BESIDE + 2)
-        schema.check(self._database)
-        self._database.run(lambda tx: workers.register(tx, self.worker))
-        self._build(self._database, settings.open_database("worker", pool_size=1))
+        # The group, what is settled beside it, each call, and the loop's claims.
+        database = settings.open_database("worker", pool_size=settings.worker.send_slots + BESIDE + 2)
+        try:
+            schema.check(database)
+            database.run(lambda tx: workers.register(tx, self.worker))
+        except BaseException:
+            database.close()
+            raise
+        # For the heartbeat, and for what the loop asks: both go on by themselves after a broken connection.
+        self._build(database, settings.open_database("worker", pool_size=2, pre_ping=False))
 
     def _build(self, database: Database, own: Database) -> None:
         settings, worker = self._settings, self.worker
+        self._database, self._own = database, own
         self._heartbeat = Heartbeat(own, worker, lease_s=settings.worker.lease_s)
-        self._maintenance = Maintenance(database, settings.worker)
+        self._maintenance = Maintenance(own, settings.worker)
         self._executor = Executor(database, settings, self._handlers, worker, self._heartbeat)
         self._sender = Sender(
             database, settings, self._providers, worker, self._heartbeat, self._executor.tell
@@ -130,7 +134,7 @@ class Daemon:
         """One turn. Raises Unavailable when the database is away; what is in hand waits for it."""
         if self._reload:
             self._read_again()
-        self._maintenance.run_due(stirred=self._stirred)
+        self._maintenance.run_due(calm=not self._stirred)
         self._executor.drop_overdue()
         begun = self._begin() if self._stirred else 0
         if begun:
@@ -164,7 +168,7 @@ class Daemon:
         )
         if self._fruitless:
             self._executor.wait(min(w.patience_s, AGAIN_S * 2 ** min(self._fruitless, 10)))
-        self._stirred = self._database.run(
+        self._stirred = self._own.run(
             lambda tx: workers.wait_for_work(tx, kinds, accounts, patience_s=w.patience_s, pause_s=w.poll_s)
         )
         self._fruitless = self._fruitless + 1 if self._stirred else 0

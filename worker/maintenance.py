@@ -10,6 +10,7 @@ from uuid import uuid4
 
 from ledger import actions, audit, counters, work, workers
 from ledger.database import Database, Transaction
+from ledger.records import Rescued
 from ledger.settings import WorkerSettings
 from worker.heartbeat import clock
 from worker.observer import note
@@ -22,36 +23,42 @@ SEAL_S = 0.25
 
 @dataclass(slots=True)
 class Duty:
+    """`calm_s`: the pause while the ledger tells of nothing to do, so that an idle process asks little."""
+
     name: str
     every_s: float
+    calm_s: float
     run: Callable[[], object]
-    when_stirred: bool = False  # nothing to do as long as the ledger tells of nothing new
-    due_at: float = 0.0
+    done_at: float = float("-inf")
+
+    def is_due(self, *, calm: bool) -> bool:
+        return clock() - self.done_at >= (self.calm_s if calm else self.every_s)
 
 
 class Maintenance:
     def __init__(self, database: Database, settings: WorkerSettings) -> None:
         self._database, self._settings, self._writer = database, settings, uuid4()
+        sweep_s = settings.sweep_s
         self.duties = [
-            Duty("sweep", settings.sweep_s, self.sweep),
-            Duty("seal", SEAL_S, self._in_transaction(audit.seal), when_stirred=True),
-            Duty("fold", HOUR_S, self._in_transaction(counters.fold)),
-            Duty("forget", HOUR_S, self._in_transaction(workers.forget_silent)),
+            Duty("sweep", sweep_s, sweep_s, self.sweep),
+            Duty("seal", min(SEAL_S, sweep_s), sweep_s, self._in_transaction(audit.seal)),
+            Duty("fold", HOUR_S, HOUR_S, self._in_transaction(counters.fold)),
+            Duty("forget", HOUR_S, HOUR_S, self._in_transaction(workers.forget_silent)),
         ]
 
-    def run_due(self, *, stirred: bool = True) -> None:
-        """Do what is due; the seals only when something has `stirred`. Never raises."""
+    def run_due(self, *, calm: bool = False) -> None:
+        """Do what is due. Never raises."""
         for duty in self.duties:
-            if duty.due_at <= clock() and (stirred or not duty.when_stirred):
-                duty.due_at = clock() + duty.every_s
-                self._do(duty)
+            if duty.is_due(calm=calm):
+                duty.done_at = clock()
+                self._do(duty.name, duty.run)
 
     @staticmethod
-    def _do(duty: Duty) -> None:
+    def _do(duty: str, run: Callable[[], object]) -> None:
         try:
-            duty.run()
+            run()
         except Exception as error:  # noqa: BLE001 - the other duties go on
-            note("duty failed", duty=duty.name, error=type(error).__name__)
+            note("duty failed", duty=duty, error=type(error).__name__)
 
     def _in_transaction(self, body: Callable[[Transaction], object]) -> Callable[[], object]:
         return lambda: self._database.run(body)
@@ -62,12 +69,21 @@ class Maintenance:
         may = self._database.run(
             lambda tx: workers.sweep_may_rescue(tx, sweep_s=w.sweep_s, lease_s=w.lease_s)
         )
-        for _ in range(BATCHES_MAX if may else 0):
-            events = self._database.run(lambda tx: work.rescue(tx, limit=ROWS_MAX, writer=self._writer))
-            sends = self._database.run(lambda tx: actions.rescue(tx, limit=ROWS_MAX))
-            for rescued in events:
-                note("rescued", event_id=rescued.id, state=rescued.state.value)
-            for rescued in sends:
-                note("rescued", action_id=rescued.id, state=rescued.state.value)
-            if ROWS_MAX not in (len(events), len(sends)):
+        if may:  # apart: trouble with one kind must not keep the other
+            self._do("rescue events", lambda: self._in_batches(self._rescue_events, "event_id"))
+            self._do("rescue actions", lambda: self._in_batches(self._rescue_actions, "action_id"))
+
+    def _in_batches(self, rescue: Callable[[Transaction], list[Rescued]], name: str) -> None:
+        for _ in range(BATCHES_MAX):
+            rescued = self._database.run(rescue)
+            for one in rescued:
+                note("rescued", **{name: one.id}, state=one.state.value)
+            if len(rescued) < ROWS_MAX:
                 return
+
+    def _rescue_events(self, tx: Transaction) -> list[Rescued]:
+        return work.rescue(tx, limit=ROWS_MAX, writer=self._writer)
+
+    @staticmethod
+    def _rescue_actions(tx: Transaction) -> list[Rescued]:
+        return actions.rescue(tx, limit=ROWS_MAX)
