@@ -66,8 +66,10 @@ class Maintenance:
     def sweep(self) -> None:
         """Take back expired leases, once living workers had their chance to renew."""
         w = self._settings
+        # The loop may be waiting for work when a sweep is due: that is no outage.
+        every_s = max(w.sweep_s, w.patience_s)
         may = self._database.run(
-            lambda tx: workers.sweep_may_rescue(tx, sweep_s=w.sweep_s, lease_s=w.lease_s)
+            lambda tx: workers.sweep_may_rescue(tx, sweep_s=every_s, lease_s=w.lease_s)
         )
         if may:  # apart: trouble with one kind must not keep the other
             self._do("rescue events", lambda: self._in_batches(self._rescue_events, "event_id"))

@@ -69,6 +69,7 @@ app_sql = "app_sql"
 lease_s = {LEASE_S}
 sweep_s = 0.3
 grace_s = 3
+patience_s = 0.2
 retry_base_s = 0.1
 
 [database]
