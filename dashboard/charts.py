@@ -14,6 +14,7 @@ from ledger.views import LeaseAge, Minute
 
 FONT = "Source Sans, sans-serif"
 BARS_PX, CHART_PX = 118, 196
+TICKS_MAX = 6
 AGEING = 2 / 3  # of a lease: it should have been renewed by then
 SYMBOLS: dict[State, str] = {"working": "circle", "person": "diamond", "broken": "x"}
 Bar = tuple[str, int, State]
@@ -37,7 +38,7 @@ def bars(rows: Sequence[Bar], mode: Mode) -> go.Figure:
         )
     )
     _dress(figure, BARS_PX, mode)
-    figure.update_xaxes(visible=False, range=[0, top * 1.38])
+    figure.update_xaxes(visible=False, range=[0, top * (1.38 if top < 1000 else 1.6)])
     return figure.update_yaxes(showgrid=False, tickfont={"color": ink}, ticksuffix="  ")
 
 
@@ -106,7 +107,10 @@ def lease_ages(leases: Sequence[LeaseAge], lease_s: float, mode: Mode) -> go.Fig
         showarrow=False,
         font={"color": page.soft, "size": 12.5},
     )
-    ticks = [lease_s * part / 3 for part in range(int(right / lease_s * 3) + 1)]
+    step = lease_s / 3
+    while right / step > TICKS_MAX:
+        step *= 2
+    ticks = [step * n for n in range(int(right / step) + 1)]
     figure.update_xaxes(range=[0, right], tickvals=ticks, ticktext=[f"{tick:.0f} s" for tick in ticks])
     return figure.update_yaxes(tickfont={"color": page.ink}, ticksuffix="  ", type="category")
 

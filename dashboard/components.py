@@ -45,6 +45,14 @@ def mode() -> Mode:
     return "dark" if getattr(st.context.theme, "type", "light") == "dark" else "light"
 
 
+def remember(cookie: str, number: int) -> None:
+    """A small number in the browser, for this console alone. Both are our own: this is the only script we write."""
+    st.html(
+        f"<script>document.cookie = '{cookie}={int(number)}; path=/; SameSite=Strict'</script>",
+        unsafe_allow_javascript=True,
+    )
+
+
 # ── Text from outside ─────────────────────────────────────────────────────────────────────────────────
 
 

@@ -27,6 +27,7 @@ from ledger.verdict import Finding
 T = TypeVar("T")
 LOG = logging.getLogger("nottwice.console")
 FORMS = UUID("6f1d1c52-6a0e-4d57-9a0f-7c1b8a4f2f60")  # the name space of one-time ids
+COOKIE = "nottwice_acts_as"
 LOCAL = "local"  # who vouches for the people of the configuration
 REVEALERS = frozenset(Role) - {Role.VIEWER}
 
@@ -96,8 +97,15 @@ def people_here() -> tuple[PersonSettings, ...]:
 
 
 def number() -> int:
-    """Which of the people this session acts as."""
-    return int(st.session_state.get("person", 0)) % len(people_here())
+    """Which of the people this session acts as; after a reload, the one this browser acted as before.
+
+    The cookie is no proof of who one is: where nobody signs in, everybody may be anybody. It only keeps a reload
+    from turning one person into another unseen.
+    """
+    if "person" not in st.session_state:
+        kept = st.context.cookies.get(COOKIE, "")
+        st.session_state["person"] = int(kept) if kept.isascii() and kept.isdecimal() and len(kept) < 4 else 0
+    return int(st.session_state["person"]) % len(people_here())
 
 
 def chosen() -> PersonSettings:

@@ -8,7 +8,7 @@ could be read as Markdown, a link or an address.
 from __future__ import annotations
 
 import unicodedata
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from ledger.views_review import provider_name
 
@@ -76,6 +76,7 @@ def key_words(provider_label: str, left_s: float | None, until: datetime | None,
     if left_s <= 0:
         return f"ran out at {clock(until, now)}"
     if until.date() != now.date():
-        return f"until {clock(until, now)}"
+        tomorrow = until.date() == (now + timedelta(days=1)).date()
+        return f"until {clock(until)} tomorrow" if tomorrow else f"until {clock(until, now)}"
     left = f"{left_s // 3600:.0f} h" if left_s >= 3600 else span(left_s)
     return f"until {clock(until)}, {left} left"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from dashboard import session
+from dashboard import components, session
 from dashboard.words import named
 
 MAY = {
@@ -48,6 +48,7 @@ def frame() -> None:
     others = [(i, one) for i, one in enumerate(people) if i != session.number()][:4]
     if not others:
         return
+    components.remember(session.COOKIE, session.number())
     st.space("small")
     with st.container(horizontal=True, vertical_alignment="center", gap="small", key="nt_frame"):
         st.caption(

@@ -60,7 +60,7 @@ def heading(now: Snapshot) -> str:
 
 def _links(now: Snapshot, glance: Glance[Snapshot]) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
-        if now.for_people and session.may_decide():
+        if now.for_people and session.may_decide() and glance.gone_since is None:
             label = f"Decide {many(now.for_people, 'send')}"
             st.page_link(st.session_state["pages"]["review"], label=label, icon=":material/arrow_forward:")
         st.space("stretch")
@@ -78,7 +78,8 @@ def _metrics(now: Snapshot) -> None:
     waiting = many(now.pending - now.unhandled, "event") + " waiting"
     card("Longest wait for a worker", span(now.oldest_pending_s), waiting, "gray")
     lease_s = session.house().settings.worker.lease_s
-    past = f"{now.expired_leases} of {now.processing} is past its {lease_s:g} s"
+    verb = "is past its" if now.expired_leases == 1 else "are past their"
+    past = f"{now.expired_leases} of {now.processing} {verb} {lease_s:g} s"
     in_hand = f"{many(now.processing, 'event')} in hand"
     card(
         "Longest in hand",

@@ -14,7 +14,11 @@ FOUND = {
     OutcomeKind.REFUSED: "Refused",
     OutcomeKind.NOT_SENT: "Certainly not sent",
     OutcomeKind.IN_FLIGHT: "The provider said that this key is busy",
-    OutcomeKind.UNKNOWN: "The request left, and no clear answer came",
+    OutcomeKind.UNKNOWN: "The request left; no clear answer came",
+}
+TOLD = FOUND | {
+    OutcomeKind.IN_FLIGHT: "The key is busy",
+    OutcomeKind.UNKNOWN: "The request left",
 }
 POINTS = {OutcomeKind.ACCEPTED: "sent", OutcomeKind.REFUSED: "not_sent", OutcomeKind.NOT_SENT: "not_sent"}
 TRIES_SHOWN = 3
@@ -31,7 +35,7 @@ def lead(send: Send) -> str:
         case "proposed":
             return "It waits for a person to approve exactly this text. Nothing has gone out."
         case "approved":
-            return f"It is ready to go to {name}." if not send.attempts else f"{name} will be tried again."
+            return f"It is ready to go to {name}." if not send.attempts else f"It goes to {name} once more."
         case "sending":
             return f"It is on its way to {name}."
         case "needs_review":
@@ -84,7 +88,7 @@ def tried(attempt: Attempt) -> str:
     if attempt.outcome is None:
         return "Its worker was stopped before the answer" if attempt.abandoned else "Under way"
     told = " ".join(part for part in (attempt.code, attempt.reason) if part)
-    return f"{FOUND[attempt.outcome]}: {told}" if told else FOUND[attempt.outcome]
+    return f"{TOLD[attempt.outcome]}; {told}" if told else FOUND[attempt.outcome]
 
 
 def _evidence(send: Send) -> Iterator[tuple[str, str, str, str]]:

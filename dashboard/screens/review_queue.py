@@ -68,7 +68,6 @@ def draw() -> None:
             "Start with the first", type="primary", icon=":material/arrow_forward:", icon_position="right"
         ):
             _open(rows[0].id)
-        st.space("stretch")
         st.fragment(_ticking, run_every=session.refresh_s())(sizes)
     if segment == "decided_today":
         _decided(session.read(views_review.decided_today), sizes)
@@ -98,7 +97,8 @@ def _ticking(drawn: Sizes) -> None:
     now = glance.figures
     if now and (now.needs_review, now.proposed) != (drawn.uncertain + drawn.second_person, drawn.to_approve):
         st.rerun()
-    age_caption(glance.age_s, "Live, counted")
+    with st.container(horizontal=True, horizontal_alignment="right"):
+        age_caption(glance.age_s, "Live, counted")
 
 
 def _from_the_start() -> None:

@@ -9,6 +9,7 @@ import pandas as pd
 import streamlit as st
 
 from dashboard import components, session
+from dashboard.house import Visit
 from dashboard.screens import review_decide, review_found, review_settled
 from dashboard.words import COSTS, clock, clock_s, key_words, named, provider, span, what
 from ledger import views_review
@@ -43,7 +44,7 @@ def draw(send: Send) -> None:
 
 
 def _right(send: Send) -> None:
-    if send.state == "needs_review":
+    if send.attempts and send.state not in ("approved", "sending"):
         until = clock(send.finding.key_until, send.now) if send.finding.key_until else ""
         components.verdict_block(send.finding.verdict.value, send.finding.reasons, until)
     review_settled.last_result(send)
@@ -71,7 +72,6 @@ def _way(send: Send) -> None:
             "Next", icon=":material/arrow_forward:", icon_position="right", type="tertiary"
         ):
             review_settled.open_send(following[0])
-        st.space("stretch")
         st.fragment(_beside, run_every=session.refresh_s())(send.id, send.version)
 
 
@@ -82,16 +82,28 @@ def _beside(action_id: int, drawn: int) -> None:
         components.database_gone(glance.gone_since, None, session.refresh_s())
         return
     others = session.beside(action_id, choosing=bool(st.session_state.get(f"pick_{action_id}_{drawn}")))
-    if session.read(lambda tx: views_review.version(tx, action_id)) != drawn:
-        if st.button("It changed. Show it as it is now", icon=":material/update:", key=f"anew_{action_id}"):
-            st.rerun()
-        return
-    for visit in others[:2]:
-        since = visit.choosing_since
-        doing = (
-            f"is deciding this since {clock(since)} UTC" if since else "has this open and has not chosen yet"
-        )
-        st.caption(f":material/visibility: {named(visit.name)} {doing}.", width="content")
+    changed = session.read(lambda tx: views_review.version(tx, action_id)) != drawn
+    with st.container(horizontal=True, horizontal_alignment="right"):
+        if changed:
+            if st.button(
+                "It changed. Show it as it is now", icon=":material/update:", key=f"anew_{action_id}"
+            ):
+                st.rerun()
+        else:
+            st.caption(_who_else(others), width="content")
+
+
+def _who_else(others: list[Visit]) -> str:
+    people = {
+        visit.person_id: visit for visit in sorted(others, key=lambda visit: visit.choosing_since is not None)
+    }
+    words = [f":material/visibility: {named(visit.name)} {_doing(visit)}." for visit in people.values()]
+    return " ".join(words[:2]) or "times in UTC"
+
+
+def _doing(visit: Visit) -> str:
+    since = visit.choosing_since
+    return f"is deciding this since {clock(since)} UTC" if since else "has this open and has not chosen yet"
 
 
 def _facts(send: Send) -> None:
@@ -103,7 +115,7 @@ def _facts(send: Send) -> None:
     components.facts(
         [
             ("About", send.about or "–"),
-            ("Waiting", span(send.waiting_s) if waits else "–"),
+            *([("Waiting", span(send.waiting_s))] if waits else []),
             ("If it goes twice", COSTS[send.cost] + reason),
             (f"Safe key at {name}", "not used yet" if unused else key_words(name, left_s, until, send.now)),
         ]

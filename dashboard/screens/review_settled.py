@@ -24,6 +24,8 @@ MOVING = ("approved", "sending")
 def show(action_id: int, result: session.Result) -> NoReturn:
     """Keep what was not done for the next run, which draws the send as it is now."""
     st.session_state["last_result"] = (action_id, result)
+    if isinstance(result, session.Done):
+        st.toast("Done. The audit has it.", icon=":material/check_circle:")  # the panel may be above the fold
     st.rerun()
 
 
@@ -83,16 +85,13 @@ def _moving(send: Send) -> None:
 
 def _ended(send: Send) -> None:
     decided = send.decided if send.decided and send.decided.version == send.version else None
-    words = {
-        "sent": "**It went out.** " + f"{provider(send.provider)} accepted it.",
-        "refused": "**It did not go out.** The provider refused it for good.",
-        "failed": "**It did not go out.** Its time to try was over.",
-        "declined": "**Nothing goes out.**",
-        "closed": "**Closed.** Nothing more goes out under this key; one e-mail may have gone out.",
-    }[send.state]
     if decided is not None:
-        words = _closing(decided, send)
-    (st.success if send.state != "failed" else st.info)(words, icon=":material/check_circle:")
+        st.success(_closing(decided, send), icon=":material/check_circle:")
+    elif send.state == "closed":
+        words = "**Closed.** Nothing more goes out under this key; one e-mail may have gone out."
+        st.info(words, icon=":material/lock:")
+    elif send.state == "failed":
+        st.info("**Its time to try was over.** Nothing went out.", icon=":material/timer_off:")
     if send.message_id:
         st.caption(f"Message number at {provider(send.provider)}:")
         st.code(shown(send.message_id), language=None)

@@ -64,7 +64,7 @@ def free_port() -> int:
 
 @contextmanager
 def console(
-    url: str, *, refresh_s: float = 0.5, decided_wait_s: float = 15.0, address: str = "127.0.0.1"
+    url: str, *, refresh_s: float = 2.0, decided_wait_s: float = 15.0, address: str = "127.0.0.1"
 ) -> Iterator[str]:
     """The console as `nottwice console` starts it; its address. Ends with the block."""
     home = Path(tempfile.mkdtemp(prefix="nottwice-console-"))
