@@ -78,7 +78,9 @@ def test_a_batch_full_of_locked_rows_does_not_hide_the_rest(book: Ledger, many: 
     with book.database.transaction() as tx:
         tx.execute("SELECT FROM nottwice.events WHERE id = ANY (:ids) FOR NO KEY UPDATE", ids=first)
         with many.database.engine.connect() as other:
-            rescued = work.rescue(Transaction(other), limit=4)
+            sweep = Transaction(other)
+            sweep.execute("SET LOCAL lock_timeout = '1s'")  # it must not wait
+            rescued = work.rescue(sweep, limit=4)
             other.commit()
     assert {one.id for one in rescued} == set(ids) - set(first)
 
