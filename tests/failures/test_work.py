@@ -42,7 +42,7 @@ def test_wrk_03_a_frozen_worker_wakes_up_after_its_lease(chain: House) -> None:
     other = chain.worker()
     until(lambda: chain.state(key) == "completed")
     frozen.send_signal(signal.SIGCONT)
-    until(lambda: "lease lost" in chain.log(frozen))
+    until(lambda: "lease_lost" in chain.log(frozen))
     assert chain.effects(key) == 1
     assert chain.value("SELECT run_by FROM public.effects") == other.pid
     assert chain.state(key) == "completed"
@@ -62,7 +62,7 @@ def test_wrk_14_the_local_change_of_a_late_completion_is_rolled_back(chain: Hous
     other = chain.worker()
     until(lambda: chain.state(key) == "completed")
     frozen.send_signal(signal.SIGCONT)
-    until(lambda: "lease lost" in chain.log(frozen))
+    until(lambda: "lease_lost" in chain.log(frozen))
     assert chain.effects(key) == 1
     assert chain.value("SELECT run_by FROM public.effects") == other.pid
 
