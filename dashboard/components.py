@@ -17,7 +17,7 @@ import streamlit as st
 
 from dashboard import session
 from dashboard.colours import Mode, State
-from dashboard.words import clock, clock_s, many, named, span
+from dashboard.words import clock, clock_s, harmless, many, named, span
 from ledger.payload import shown
 from ledger.verdict import VerdictWord
 
@@ -149,9 +149,9 @@ def outcome(result: session.Result) -> None:
                 icon=":material/update:",
             )
         case session.Refused():
-            st.warning(f"**Not done.** {refusal(result)}", icon=":material/block:")
+            st.warning(f"**Not done.** {harmless(result.message)}", icon=":material/block:")
         case session.TryAgain():
-            st.warning(result.message, icon=":material/sync_problem:")
+            st.warning(result.sentence, icon=":material/sync_problem:")
         case session.Done():
             pass
 
@@ -171,11 +171,6 @@ def _lost(result: session.Lost) -> str:
 
 def _did(what: str) -> str:
     return f"you {DID.get(what, 'decided this')}"
-
-
-def refusal(result: session.Refused) -> str:
-    """The ledger's sentence. It may name a person or a provider, so what Markdown reads is taken out of it."""
-    return "".join(ch if ch.isalnum() or ch in " .,;:'’-%…" else " " for ch in result.message)
 
 
 DID = {

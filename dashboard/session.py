@@ -76,7 +76,7 @@ class Refused:
 class TryAgain:
     """Something failed. Whether anything was done is said by the page as it is read next."""
 
-    message: str
+    sentence: str
 
 
 Result = Done | Lost | Twice | Changed | Refused | TryAgain

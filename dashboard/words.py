@@ -22,6 +22,17 @@ def named(text: str) -> str:
     return " ".join("".join(kept).split())[:NAME_CHARACTERS_MAX].rstrip() or "Somebody"
 
 
+def harmless(text: str) -> str:
+    """A whole sentence of the ledger's, in which a name may stand: what Markdown could read is taken out."""
+    return "".join(_spoken(ch, text[i + 1 : i + 2]) for i, ch in enumerate(text))
+
+
+def _spoken(ch: str, following: str) -> str:
+    if ch == ":" and (following.isdigit() or following in ("", " ")):
+        return ch  # 09:41, but no :shortcode:
+    return ch if ch in ",;%…()" else _kept(ch, following)
+
+
 def _kept(ch: str, following: str) -> str:
     if ch.isalnum() or unicodedata.category(ch) == "Mn" or ch in "'’-":
         return ch

@@ -36,13 +36,13 @@ def _figures() -> None:
         return
     if glance.gone_since is None and now.for_people != st.session_state.get("drawn_waiting"):
         st.rerun()  # the count in the navigation is drawn in full runs only
-    st.title(heading(now), anchor=False)
+    st.title(answer(now), anchor=False)
     _links(now, glance)
     _metrics(now)
     _states(now)
 
 
-def heading(now: Snapshot) -> str:
+def answer(now: Snapshot) -> str:
     """The page's answer, as a sentence."""
     if not now.any_event:
         return "Nothing has arrived yet."

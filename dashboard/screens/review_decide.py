@@ -14,7 +14,7 @@ import streamlit as st
 from dashboard import components, session
 from dashboard.screens import review_found, review_second
 from dashboard.screens.review_settled import show
-from dashboard.words import clock, provider
+from dashboard.words import clock, harmless, provider
 from ledger import decisions
 from ledger.database import Transaction
 from ledger.records import Act, Decision, Seen
@@ -81,7 +81,7 @@ def _decide(send: Send) -> None:
         return
     missing = session.incomplete(why, looked, None if pick is Decision.RESEND_NEW_KEY else send.finding, pick)
     if missing:
-        st.warning(missing, icon=":material/edit:")
+        st.warning(harmless(missing), icon=":material/edit:")
     elif pick is Decision.RESEND_SAME_KEY:
         _confirm(send, looked, why)
     else:

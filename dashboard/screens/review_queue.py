@@ -52,7 +52,7 @@ def draw() -> None:
     rows: list[QueueRow] = []
     if segment != "decided_today":
         rows = session.read(lambda tx: views_review.queue(tx, segment, after=place, most=ROWS + 1))
-    st.title(heading(sizes), anchor=False)
+    st.title(answer(sizes), anchor=False)
     with st.container(horizontal=True, vertical_alignment="center"):
         st.segmented_control(
             "Show",
@@ -77,7 +77,7 @@ def draw() -> None:
         _empty(segment, sizes)
 
 
-def heading(sizes: Sizes) -> str:
+def answer(sizes: Sizes) -> str:
     """The page's answer. The wait is that of the oldest among all that wait, as everybody's figures say."""
     waiting = sizes.uncertain + sizes.to_approve + sizes.second_person
     if not waiting:

@@ -8,7 +8,7 @@ import streamlit as st
 
 from dashboard import session
 from dashboard.screens.review_settled import open_send, show
-from dashboard.words import clock, named
+from dashboard.words import clock, harmless, named
 from ledger import decisions
 from ledger.database import Transaction
 from ledger.payload import shown
@@ -61,7 +61,7 @@ def _form(send: Send, request: Request) -> None:
         return
     missing = session.incomplete(why, tuple(looked)) if agreed else ""
     if missing:
-        st.warning(missing, icon=":material/edit:")
+        st.warning(harmless(missing), icon=":material/edit:")
         return
     _answer(send, request, "agreed" if agreed else "disagreed", tuple(looked), why)
 

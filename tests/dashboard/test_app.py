@@ -1,0 +1,92 @@
+"""Pages by their headings: the answer, as a sentence, in every state; roles; what the door says."""
+
+from __future__ import annotations
+
+import pytest
+from streamlit import config
+from streamlit.testing.v1 import AppTest
+
+from dashboard.screens.overview import answer
+from ledger.views import Snapshot
+from tests.dashboard.conftest import App
+from tests.fix_seed import RECEIPT, House, desk, full, mail
+
+
+def titles(at: AppTest) -> list[str]:
+    assert not at.exception, at.exception
+    return [title.value for title in at.title]
+
+
+def test_support_begins_at_review_and_finds_it_empty(app: App) -> None:
+    at = app()
+    assert titles(at) == ["Nothing waits for a decision."]
+    assert any("nobody can know whether it went out" in block.value for block in at.markdown)
+
+
+def test_an_engineer_begins_at_the_overview_and_finds_it_empty(app: App) -> None:
+    at = app(person=2)
+    assert titles(at) == ["Nothing has arrived yet."]
+    assert "nottwice simulate shop --copies 5" in [block.value for block in at.code]
+
+
+def test_a_full_queue_says_how_many_and_how_long(app: App, house: House) -> None:
+    desk(house)
+    at = app()
+    assert titles(at) == ["7 sends wait for a decision. The oldest has waited 18 h 42 min."]
+    table = at.dataframe[0].value
+    assert list(table["What"])[:2] == ["Refund notice", "Receipt"]
+    assert table["To"][3].startswith("⚠ ") and table["Safe key"][1] == "Inboxili has none"
+    assert not any("text" in name.lower() for name in table.columns)
+
+
+def test_a_full_overview_answers_in_its_heading(app: App, house: House) -> None:
+    full(house)
+    at = app(person=2)
+    assert titles(at)[0].startswith("Work is moving. 7 sends wait for a person, ")
+    labels = {metric.label: metric.value for metric in at.metric}
+    assert labels["Waiting for a person"] == "7 sends" and labels["Workers"] == "4 of 5"
+
+
+@pytest.mark.parametrize("address", ["0", "x", "١", "1e3", "999999999999999999", "9" * 40, ""])
+def test_an_address_that_names_nothing_says_one_sentence(app: App, address: str) -> None:
+    at = app("review", send=address)
+    assert titles(at) == ["There is nothing here, or you may not see it."]
+
+
+def test_one_send_for_who_may_not_decide_has_no_buttons_to_decide(app: App, house: House) -> None:
+    send = house.uncertain(RECEIPT, mail("ana.ruiz@example.com", "Your receipt"))
+    at = app("review", person=2, send=str(send))
+    assert "You can read this. Support or admin decides." in [caption.value for caption in at.caption]
+    assert not at.radio and "Close without sending" not in [button.label for button in at.button]
+
+
+def test_it_refuses_an_address_beyond_this_machine(app: App) -> None:
+    config.set_option("server.address", "0.0.0.0")
+    assert titles(app()) == ["The console does not listen beyond this machine without sign-in."]
+
+
+def snapshot(**differs: object) -> Snapshot:
+    quiet: dict[str, object] = dict.fromkeys(Snapshot.__slots__, 0) | {
+        "any_event": True,
+        "workers": 3,
+        "silent": (),
+    }
+    return Snapshot(**(quiet | differs))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("now", "words"),
+    [
+        (snapshot(), "Work is moving. Nothing needs you."),
+        (
+            snapshot(needs_review=3, proposed=1, failed=3),
+            "Work is moving. 4 sends wait for a person, 3 pieces of work are stuck.",
+        ),
+        (snapshot(needs_review=1), "Work is moving. 1 send waits for a person."),
+        (snapshot(workers=0, last_sign_s=74.0), "Work stands still: no worker has given a sign for 74 s."),
+        (snapshot(workers=0, last_sign_s=None), "Work stands still: no worker has ever run."),
+        (snapshot(any_event=False), "Nothing has arrived yet."),
+    ],
+)
+def test_the_heading_is_the_answer(now: Snapshot, words: str) -> None:
+    assert answer(now) == words
