@@ -23,6 +23,7 @@ DIGITS_MAX = 1000  # of one number; Python's own limit for integers (4300) can b
 EXPONENT_MAX = 100_000  # 1e400 is a number; 1e999999999 is a trap for whoever spells it out
 YEARS = range(1970, 9000)  # every clock and calendar downstream can show these
 
+UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 BLANK = re.compile(r"[ \t\n\r]*")
 STRING = re.compile(r'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
 
@@ -91,14 +92,12 @@ def moment(value: Any) -> datetime | None:
 
 def is_storable(text: str) -> bool:
     """False for what PostgreSQL's text cannot hold: NUL and lone surrogates."""
-    return "\x00" not in text and not any("\ud800" <= c <= "\udfff" for c in text)
+    return UNSTORABLE.search(text) is None
 
 
 def shown(text: str) -> str:
     """Text from outside with its NULs and lone surrogates made visible, nothing else changed."""
-    if is_storable(text):
-        return text
-    return "".join(c if is_storable(c) else f"\u27e8U+{ord(c):04X}\u27e9" for c in text)
+    return UNSTORABLE.sub(lambda found: f"\u27e8U+{ord(found[0]):04X}\u27e9", text)
 
 
 def content_digest(document: Any, volatile: Sequence[str] = ()) -> bytes:
@@ -109,7 +108,7 @@ def content_digest(document: Any, volatile: Sequence[str] = ()) -> bytes:
 def canonical(document: Any, volatile: Sequence[str] = ()) -> bytes:
     """The content in one spelling: order of members, blanks, escapes and 1, 1.0, 10e-1 make no difference."""
     kept = _without(document, [tuple(path.split(".")) for path in volatile])
-    return json.dumps(kept, default=_number, sort_keys=True, separators=(",", ":")).encode("ascii")
+    return _ENCODER.encode(kept).encode("ascii")
 
 
 # ── how it is done ────────────────────────────────────────────────────────────────────────────────────
@@ -235,3 +234,4 @@ def _no_constant(name: str) -> Any:
 _DECODER = json.JSONDecoder(
     object_pairs_hook=_object, parse_float=_fraction, parse_int=_integer, parse_constant=_no_constant
 )
+_ENCODER = json.JSONEncoder(default=_number, sort_keys=True, separators=(",", ":"))

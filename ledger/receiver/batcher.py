@@ -7,10 +7,8 @@ There the deliveries of one key are tried together, key after key, so that a han
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 from functools import partial
 
 from ledger.database import Database
@@ -44,15 +42,12 @@ class Batcher:
         (self._side if self._hangs(waiting) else self._main).put(waiting)
         return await waiting.answer
 
-    async def stop(self, within_s: float) -> bool:
-        """Waits for what was taken in; whether all of it came to an end in time."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(within_s):
-                await self._main.drained()  # first: what hangs there goes on in the other
-                await self._side.drained()
+    async def stop(self) -> None:
+        """Returns when what was taken in has come to an end."""
+        await self._main.drained()  # first: what hangs there goes on in the other
+        await self._side.drained()
         self._main.close()
         self._side.close()
-        return not (self._main.is_busy or self._side.is_busy)
 
     def _hangs(self, waiting: Waiting) -> bool:
         if not self._hanging:

@@ -21,6 +21,7 @@ from ledger.receiver.writer import Writer, is_about_content, is_about_one, is_lo
 from ledger.records import Acceptance, Delivery, Unusable
 from ledger.settings import ReceiverSettings
 
+PATIENCE = 5  # while one writer is out, a second leaves this much later: one large commit is cheaper than two
 REFUSED_BY_THE_DATABASE = "The database cannot hold it as an event."
 
 
@@ -80,7 +81,8 @@ class Lane:
         if len(self._queue) >= self._settings.batch_max:
             self._set_out()
         elif self._idle and self._timer is None:
-            self._timer = self._loop.call_later(self._settings.batch_wait_s, self._set_out)
+            wait_s = self._settings.batch_wait_s * (1 if len(self._idle) == self._all else PATIENCE)
+            self._timer = self._loop.call_later(wait_s, self._set_out)
 
     def close(self) -> None:
         self._threads.shutdown(wait=False)
@@ -132,20 +134,24 @@ class Lane:
     # -- in the writer's thread ---------------------------------------------------------------------------
 
     def _write(self, writer: Writer, batch: list[Waiting]) -> None:
-        parts = [batch]
+        """Breadth first, so that most of a batch does not wait until the last culprit is found."""
+        parts = deque([(batch, False)])
         while parts:
-            part = [waiting for waiting in parts.pop() if not waiting.answer.done()]
+            part, hurried = parts.popleft()
+            part = [waiting for waiting in part if not waiting.answer.done()]
             if part:
-                parts += self._write_part(writer, part)
+                parts += self._write_part(writer, part, hurried)
 
-    def _write_part(self, writer: Writer, part: list[Waiting]) -> list[list[Waiting]]:
-        """Stores it, or returns its halves, the first one last."""
+    def _write_part(
+        self, writer: Writer, part: list[Waiting], hurried: bool
+    ) -> list[tuple[list[Waiting], bool]]:
+        """Stores it, or returns its halves; after a lock was waited for in vain, those are in a hurry."""
         try:
-            stored = writer.store([item for waiting in part for item in waiting.items])
+            stored = writer.store([item for waiting in part for item in waiting.items], hurried=hurried)
         except Exception as error:  # noqa: BLE001 - sorted out below; every one ends in an answer
             if self._is_to_be_halved(part, error):
-                middle = len(part) // 2
-                return [part[middle:], part[:middle]]
+                middle, hurried = len(part) // 2, hurried or is_lock_timeout(error)
+                return [(part[:middle], hurried), (part[middle:], hurried)]
             self._give_up(writer, part, error)
         else:
             self._tell(self._settle, part, stored)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import sys
@@ -14,20 +15,40 @@ from ledger import payload
 from ledger.records import Acceptance, Delivery, Unusable
 
 TEXT_MAX = 200
+_waiting: list[str] = []
 
 
 def note(event: str, **facts: Any) -> None:
     """Write one line. Facts are numbers, or words that are ours; `cut` those that are not."""
-    sys.stderr.write(_line(event, facts))
+    _write(_line(event, facts))
 
 
 def note_decisions(items: Sequence[Delivery | Unusable], answers: Sequence[Acceptance]) -> None:
-    """What became of each element of one request, in one write. The key is there as its digest only."""
+    """What became of each element of one request. The key is there as its digest only."""
     lines = (
         _line("stored", {"became": a.kind.value, "event_id": a.event_id, **_facts(item)})
         for item, a in zip(items, answers, strict=True)
     )
-    sys.stderr.write("".join(lines))
+    _write("".join(lines))
+
+
+def flush() -> None:
+    """Write what waits."""
+    lines, _waiting[:] = "".join(_waiting), []
+    sys.stderr.write(lines)
+    sys.stderr.flush()
+
+
+def _write(lines: str) -> None:
+    """In the event loop, all lines of one turn become one write: each write lets another thread take the GIL."""
+    try:
+        loop = asyncio.get_running_loop()
+    except RuntimeError:
+        sys.stderr.write(lines)
+        return
+    if not _waiting:
+        loop.call_soon(flush)
+    _waiting.append(lines)
 
 
 def cut(text: str) -> str:

@@ -19,7 +19,7 @@ import uvicorn
 
 from ledger.errors import LedgerError, Misconfigured
 from ledger.receiver.app import Door
-from ledger.receiver.log import Lines, note
+from ledger.receiver.log import Lines, flush, note
 from ledger.receiver.sources import adapters
 from ledger.receiver.wire import Protocol
 from ledger.settings import Settings, load
@@ -33,7 +33,10 @@ def serve(settings: Settings, *, reread: Callable[[], Settings] = load) -> None:
     door = Door(settings)
     listener = _listen(settings)
     logging.basicConfig(handlers=[Lines()], level=logging.WARNING, force=True)
-    Server(door, settings, reread).run(sockets=[listener])
+    try:
+        Server(door, settings, reread).run(sockets=[listener])
+    finally:
+        flush()
     if door.store.failure is not None:
         raise door.store.failure
     if (
@@ -81,6 +84,15 @@ class Server(uvicorn.Server):
         note(
             "listening", host=self._settings.receiver.host, port=self._settings.receiver_port, sources=sources
         )
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().shutdown(sockets)
+        if (
+            not self._door.ended_well
+        ):  # all are answered, but a thread hangs in the database and would hold us
+            note("stopped", hanging=True)
+            flush()
+            os._exit(0)
 
     def _stop(self) -> None:
         self.should_exit = True

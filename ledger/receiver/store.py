@@ -35,6 +35,7 @@ class Store:
         self._opening: asyncio.Task[None] | None = None
         self._looking: asyncio.Future[None] | None = None
         self._is_ready, self._looked_at = False, float("-inf")
+        self._is_stopping = False
 
     async def start(self) -> None:
         """Returns when the database is open, or when that takes too long to wait for."""
@@ -59,19 +60,22 @@ class Store:
         return self._is_ready and self._looking is None
 
     async def stop(self, within_s: float) -> bool:
-        """Whether everything that was taken in came to an end in time."""
-        if self._opening is not None:
-            self._opening.cancel()
-        ended = self._batcher is None or await self._batcher.stop(within_s)
-        if ended and self._database is not None:
+        """Whether everything that was begun came to an end in time."""
+        self._is_stopping = True
+        begun = {task for task in (self._opening, self._looking) if task is not None and not task.done()}
+        if self._batcher is not None:
+            begun.add(asyncio.create_task(self._batcher.stop()))
+        _, hanging = await asyncio.wait(begun, timeout=within_s) if begun else (begun, begun)
+        if not hanging and self._database is not None:
             self._database.close()
-        return ended
+        return not hanging
 
     async def _open(self) -> None:
-        while self._batcher is None:
+        while self._batcher is None and not self._is_stopping:
             try:
                 self._database = await asyncio.to_thread(self._open_once)
                 self._batcher = Batcher(self._database, self._settings.receiver)
+                note("database open")
             except Misconfigured as error:
                 self.failure = error
                 self.on_failure()
@@ -79,7 +83,6 @@ class Store:
             except Exception as error:  # noqa: BLE001 - whatever it is, the next try may succeed
                 note("database not open", error=type(error).__name__)
                 await asyncio.sleep(AGAIN_S)
-        note("database open")
 
     def _open_once(self) -> Database:
         database = self._opener()

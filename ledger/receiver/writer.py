@@ -15,6 +15,7 @@ from ledger.receiver.sources.adapter import Item
 from ledger.records import Acceptance
 
 TRIES_MAX = 2  # of a write whose commit may or may not have happened
+HURRY = 10
 LOCK_TIMEOUT = "55P03"
 # Trouble of the server, not of one row: resources, operator, system, connection, rights and schema, read-only.
 OF_THE_SERVER = ("53", "57", "58", "08", "25", "28", "3D", "42", "XX")
@@ -33,16 +34,17 @@ class Writer:
 
     def __init__(self, database: Database, *, lock_wait_s: float, statement_s: float) -> None:
         self._database, self._id = database, uuid4()
-        self._limits = {"lock": _ms(lock_wait_s), "statement": _ms(statement_s)}
+        self._lock_wait_s, self._statement_s = lock_wait_s, statement_s
 
-    def store(self, items: Sequence[Item]) -> list[Acceptance]:
+    def store(self, items: Sequence[Item], *, hurried: bool = False) -> list[Acceptance]:
         """Durable when it returns. Raises Unavailable, or the database's own error; then nothing is acknowledged.
 
+        `hurried`: somebody's lock was waited for already, so hardly wait again.
         A commit without an answer may have happened: the same write is tried again, and meets its own rows.
         """
         for tries_left in reversed(range(TRIES_MAX)):
             try:
-                stored = self._store_once(items)
+                stored = self._store_once(items, hurried)
                 break
             except Unavailable:
                 if not tries_left:
@@ -50,19 +52,22 @@ class Writer:
         faults.point("receiver.after_commit")
         return stored
 
-    def _store_once(self, items: Sequence[Item]) -> list[Acceptance]:
+    def _store_once(self, items: Sequence[Item], hurried: bool) -> list[Acceptance]:
         listener = _Listener()
+        lock_wait_s = self._lock_wait_s / HURRY if hurried else self._lock_wait_s
         try:
-            stored = self._database.run(lambda tx: self._accept(tx, items, listener))
+            stored = self._database.run(lambda tx: self._accept(tx, items, lock_wait_s, listener))
         finally:
             listener.leave()
         if listener.warned:
             raise Unavailable("The commit returned with a warning: a standby may not have it.")
         return stored
 
-    def _accept(self, tx: Transaction, items: Sequence[Item], listener: _Listener) -> list[Acceptance]:
+    def _accept(
+        self, tx: Transaction, items: Sequence[Item], lock_wait_s: float, listener: _Listener
+    ) -> list[Acceptance]:
         listener.listen(tx)
-        tx.execute(LIMITS, **self._limits)
+        tx.execute(LIMITS, lock=_ms(lock_wait_s), statement=_ms(self._statement_s))
         faults.point("receiver.before_insert")
         stored = inbox.accept(tx, items, writer=self._id)
         faults.point("receiver.before_commit")

@@ -201,7 +201,7 @@ def test_a_hanging_key_slows_nobody_else(receivers: Start, database_url: str, ro
     took.sort()
     assert len(took) > 100
     assert took[len(took) * 98 // 100] < 0.25, took[-20:]
-    assert took[-1] < 1.0, took[-20:]
+    assert took[-1] < 1.5, took[-20:]
     assert rows("SELECT count(*) FROM nottwice.events WHERE event_key IN ('t h1', 't h2')") == [(2,)]
 
 

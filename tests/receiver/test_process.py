@@ -116,6 +116,17 @@ def test_sigterm_answers_what_is_in_hand_and_exits_0(receivers: Start, rows: Row
     assert receiver.notes()[-1]["event"] == "stopped"
 
 
+def test_sigterm_ends_it_in_time_although_a_transaction_hangs(receivers: Start, rows: Rows) -> None:
+    limits = "[receiver]\nanswer_within_s = 0.3\ngrace_s = 0.5\n"
+    receiver = receivers(fix.CONFIG + limits, NOTTWICE_FAULT="receiver.before_commit=sleep:60")
+    assert receiver.shop(EVENT) == 503
+    started = time.monotonic()
+    assert receiver.stop() == 0
+    assert time.monotonic() - started < 5
+    assert receiver.notes("stopped")[0]["hanging"] is True
+    assert rows("SELECT count(*) FROM nottwice.events") == [(0,)]
+
+
 @pytest.mark.parametrize(
     ("point", "is_answered", "is_stored"),
     [
