@@ -18,6 +18,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from ledger.errors import Misconfigured
 
@@ -73,13 +74,14 @@ def _say(name: str, deed: str) -> None:
 
 
 def _wait_for(path: str) -> None:
-    while not os.path.exists(path):
+    while not Path(path).exists():
         time.sleep(LOOK_AGAIN_S)
 
 
 DEEDS: dict[str, Callable[[str], None]] = {
     "kill": lambda _: os.kill(os.getpid(), signal.SIGKILL),
-    "stop": lambda _: os.kill(os.getpid(), signal.SIGSTOP),
+    # To this thread, so that it does not run on while the process is being stopped.
+    "stop": lambda _: signal.pthread_kill(threading.get_ident(), signal.SIGSTOP),
     "sleep": lambda seconds: time.sleep(float(seconds)),
     "file": _wait_for,
 }

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -17,13 +18,13 @@ from uuid import uuid4
 import pytest
 import sqlalchemy as sa
 
-from ledger import inbox
+from ledger import actions, inbox
 from ledger.database import Database
-from ledger.records import Delivery, digest_of
+from ledger.records import Delivery, Email, KindRules, Proposal, digest_of
 from ledger.settings import Settings, load
 from worker import observer
 
-WITHIN_S = 10.0
+WITHIN_S = 20.0  # for a machine that is busy with other tests
 WRITER = uuid4()
 LEASE_S, SWEEP_S, GRACE_S = 1.5, 0.25, 1.0
 
@@ -48,6 +49,15 @@ retry_base_s = 0.1
 [database]
 allow_unsafe = true
 {more}
+"""
+
+PROVIDER = """
+[providers.post]
+kind = "agentmail"
+base_url = "{url}"
+key = "post-key"
+window_s = 86400
+timeout_s = {timeout_s}
 """
 
 
@@ -153,6 +163,25 @@ class Workshop:
             assert time.monotonic() < deadline, f"not within {within_s} s: {sql}; events are {self.states()}"
             time.sleep(0.01)
 
+    def cut(self) -> None:
+        """Cut every connection of a worker to this database."""
+        self.run(
+            """SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+               WHERE usename = 'nottwice_worker' AND datname = current_database()"""
+        )
+
+    @contextmanager
+    def away(self) -> Iterator[None]:
+        """The database is away for workers: it takes no new connections, and theirs are cut."""
+        self._admit(False)
+        self.cut()
+        yield
+        self._admit(True)
+
+    def _admit(self, allowed: bool) -> None:
+        """The owner's connection stays open and goes on asking."""
+        self.run("UPDATE pg_database SET datallowconn = :a WHERE datname = current_database()", a=allowed)
+
     def configure(self, worker: str = "", more: str = "", handlers: str = "", **durations: float) -> Path:
         times = {"lease_s": LEASE_S, "sweep_s": SWEEP_S, "grace_s": GRACE_S} | durations
         file = self.folder / "nottwice.toml"
@@ -202,6 +231,7 @@ def workshop(
 ) -> Iterator[Workshop]:
     monkeypatch.setenv("DATABASE_URL", login_url("nottwice_worker"))
     monkeypatch.setenv("NOTTWICE_HOME", str(tmp_path))
+    monkeypatch.setenv("NOTTWICE_SECRET_POST_KEY", "am-key")
     shop = Workshop(database, login_url("nottwice_worker"), tmp_path)
     shop.run("CREATE TABLE public.effects (what text NOT NULL)")
     yield shop
@@ -216,3 +246,16 @@ def notes() -> Iterator[Notes]:
     forget = observer.listen(heard.add)
     yield heard
     forget()
+
+
+@pytest.fixture
+def propose_one(workshop: Workshop) -> Callable[..., int]:
+    """Puts one approved e-mail of the account `post` into the ledger; returns the action's id."""
+
+    def propose(key: str = "receipt:1", **rules: Any) -> int:
+        email = Email(to=("ada@example.com",), subject="Receipt", text="Paid.", inbox="in-1", sender="in-1")
+        kind = KindRules("receipt", "post", "post", key_window_s=86_400.0, **rules)
+        proposal = Proposal("acme", key, kind, email.content(), email.to)
+        return workshop.database.run(lambda tx: actions.propose(tx, proposal)).action_id
+
+    return propose

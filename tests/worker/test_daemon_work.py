@@ -1,12 +1,26 @@
-"""Worker processes at work: real processes, killed, stopped and cut off; a real server between them."""
+"""Worker processes at work: real processes, killed, frozen and too slow, over a real database."""
 
 from __future__ import annotations
+
+import signal
+from itertools import pairwise
+
+import pytest
 
 from tests.fix_worker import Workshop
 
 SALE = """
 @handlers.apply("shop", "sale")
 def sale(tx, event, propose):
+    effect(tx, event)
+"""
+SLOW_SALE = """
+@handlers.on("shop", "sale")
+def think(event):
+    time.sleep(float(os.environ.get("THINKS_S", "0")))
+
+@think.apply
+def sale(tx, event, thought, propose):
     effect(tx, event)
 """
 
@@ -20,3 +34,156 @@ def test_a_worker_does_what_is_due_and_what_comes(workshop: Workshop) -> None:
     workshop.until("SELECT count(*) = 61 FROM public.effects")
     assert sorted(workshop.effects()) == sorted(f"sale {n}" for n in first + second)
     assert set(workshop.states()) == {"completed"}
+
+
+def test_four_workers_share_sixty_events(workshop: Workshop) -> None:
+    ids = workshop.accept(*["sale"] * 60)
+    for _ in range(4):
+        workshop.start(SLOW_SALE, env={"THINKS_S": "0.1"}, worker="slots = 2")
+    workshop.until("SELECT count(*) >= 60 FROM public.effects")
+    workshop.until("SELECT bool_and(state = 'completed') FROM nottwice.events")
+    assert sorted(workshop.effects()) == sorted(f"sale {n}" for n in ids)
+    takers = [w for w in workshop.processes if w.notes.of("completed")]
+    assert len(takers) > 1
+
+
+@pytest.mark.parametrize("point", ["after_claim", "in_handler", "before_commit", "after_commit"])
+def test_killed_at_any_point_the_effect_happens_once(workshop: Workshop, point: str) -> None:
+    """WRK-01. The event is taken over when the lease ends, and runs alone."""
+    (event,) = workshop.accept("sale")
+    killed = workshop.start(SLOW_SALE, fault=f"worker.{point}=kill")
+    assert killed.ended() == -signal.SIGKILL
+    other = workshop.start(SLOW_SALE)
+    workshop.until("SELECT bool_and(state = 'completed') FROM nottwice.events")
+    assert workshop.effects() == [f"sale {event}"]
+    if point != "after_commit":
+        assert other.notes.wait_for("claimed", event_ids=[event])["alone"]
+
+
+def test_an_event_that_kills_its_worker_is_set_aside_and_its_neighbours_are_not(workshop: Workshop) -> None:
+    poison = """
+@handlers.apply("shop", "poison")
+def poison(tx, event, propose):
+    os.kill(os.getpid(), 9)
+"""
+    good = workshop.accept("sale", "sale")
+    (bad,) = workshop.accept("poison")
+    workshop.run(
+        "UPDATE nottwice.events SET attempts = 2 WHERE id = :id", id=bad
+    )  # two workers died of it already
+    starts = 0
+    while workshop.value("SELECT state <> 'failed' FROM nottwice.events WHERE id = :id", id=bad):
+        starts += 1
+        assert starts <= 5, "the attempt limit ends it"
+        worker = workshop.start(SALE + poison, lease_s=0.4, sweep_s=0.1)
+        if workshop.value("SELECT attempts FROM nottwice.events WHERE id = :id", id=bad) < 5:
+            assert worker.ended() == -signal.SIGKILL
+        else:
+            workshop.until("SELECT state = 'failed' FROM nottwice.events WHERE type = 'poison'")
+    workshop.until("SELECT count(*) = 2 FROM public.effects")
+    assert workshop.effects() == [f"sale {n}" for n in good]
+    assert workshop.value("SELECT attempts FROM nottwice.events WHERE id = :id", id=bad) == 5
+    assert workshop.value("SELECT max(attempts) <= 2 FROM nottwice.events WHERE type = 'sale'")
+
+
+def test_a_frozen_worker_wakes_up_too_late(workshop: Workshop) -> None:
+    """WRK-03, WRK-14: its lease is over, another has done the work; it changes nothing."""
+    (event,) = workshop.accept("sale")
+    frozen = workshop.start(SLOW_SALE, fault="worker.before_commit=stop@1")
+    frozen.notes.wait_for("fault", point="worker.before_commit")
+    workshop.cut()  # the server's own limit would end its transaction later
+    workshop.start(SLOW_SALE)
+    workshop.until("SELECT bool_and(state = 'completed') FROM nottwice.events")
+    frozen.signal(signal.SIGCONT)
+    frozen.notes.wait_for("lease_lost", event_ids=[event])
+    assert workshop.effects() == [f"sale {event}"]
+    workshop.accept("sale")
+    workshop.until("SELECT count(*) = 2 FROM public.effects")
+
+
+def test_a_worker_too_slow_for_its_lease_is_refused(workshop: Workshop) -> None:
+    """The heartbeat cannot save it: it holds the whole process, the heart included."""
+    (event,) = workshop.accept("sale")
+    slow = workshop.start(SLOW_SALE, fault="worker.in_handler=stop@1")
+    slow.notes.wait_for("fault")
+    workshop.start(SLOW_SALE)
+    workshop.until("SELECT bool_and(state = 'completed') FROM nottwice.events")
+    slow.signal(signal.SIGCONT)
+    slow.notes.wait_for("lease_lost", event_ids=[event])
+    assert workshop.effects() == [f"sale {event}"]
+
+
+def test_a_long_handler_keeps_its_lease(workshop: Workshop) -> None:
+    (event,) = workshop.accept("sale")
+    workshop.start(SLOW_SALE, env={"THINKS_S": "1.5"}, lease_s=0.6)
+    other = workshop.start(SLOW_SALE, lease_s=0.6)
+    workshop.until("SELECT bool_and(state = 'completed') FROM nottwice.events")
+    assert workshop.effects() == [f"sale {event}"]
+    assert workshop.value("SELECT max(attempts) FROM nottwice.events") == 1
+    assert not other.notes.of("rescued")
+
+
+def test_work_that_keeps_failing_waits_twice_as_long_each_time_and_is_set_aside(workshop: Workshop) -> None:
+    """2, 4, 8 and 16 s at a twentieth: 0.1 s doubled, up to a quarter more; and the good ones are not held up."""
+    broken = """
+@handlers.apply("shop", "broken")
+def broken(tx, event, propose):
+    raise ValueError("no")
+"""
+    (bad,) = workshop.accept("broken")
+    workshop.accept("sale")
+    workshop.start(SALE + broken)
+    workshop.until("SELECT state = 'failed' FROM nottwice.events WHERE type = 'broken'")
+    assert len(workshop.effects()) == 1
+    rows = workshop.rows(
+        "SELECT claimed_at, ended_at, ending FROM nottwice.event_attempts WHERE event_id = :id ORDER BY id",
+        id=bad,
+    )
+    assert [row.ending for row in rows] == ["retry"] * 4 + ["set_aside"]
+    waits = [(after.claimed_at - before.ended_at).total_seconds() for before, after in pairwise(rows)]
+    for wait, promised in zip(waits, (0.1, 0.2, 0.4, 0.8), strict=True):
+        assert promised <= wait < 1.25 * promised + 0.5, waits
+
+
+def test_wall_clocks_that_disagree_change_nothing(workshop: Workshop) -> None:
+    """WRK-05: ten minutes ahead and ten behind; time is the database's."""
+    skewed = """
+import time as clock
+real = clock.time
+clock.time = lambda: real() + float(os.environ["AHEAD_S"])
+"""
+    ids = workshop.accept(*["sale"] * 20)
+    for ahead_s in ("600", "-600"):
+        workshop.start(skewed + SLOW_SALE, env={"THINKS_S": "0.2", "AHEAD_S": ahead_s}, worker="slots = 3")
+    workshop.until("SELECT bool_and(state = 'completed') FROM nottwice.events")
+    assert sorted(workshop.effects()) == sorted(f"sale {n}" for n in ids)
+    assert workshop.value("SELECT max(attempts) FROM nottwice.events") == 1
+
+
+def test_a_busy_worker_makes_way_for_what_was_rescued(workshop: Workshop) -> None:
+    """It never runs empty by itself; still the rescued event has its turn, with nothing beside it."""
+    (rescued,) = workshop.accept("sale")
+    workshop.run("UPDATE nottwice.events SET alone = true, due_at = now() + interval '1 s'")
+    workshop.accept(*["sale"] * 300)
+    worker = workshop.start(SLOW_SALE, env={"THINKS_S": "0.1"}, worker="slots = 4", sweep_s=0.2)
+    worker.notes.wait_for("claimed", event_ids=[rescued], alone=True)
+    workshop.until("SELECT state = 'completed' FROM nottwice.events ORDER BY id LIMIT 1")
+    assert workshop.states().count("pending") > 0, "long before the others were done"
+    notes = worker.notes.all
+    alone = next(
+        i for i, n in enumerate(notes) if n.get("event_ids") == [rescued] and n["event"] == "claimed"
+    )
+    done = next(
+        i for i, n in enumerate(notes) if n.get("event_ids") == [rescued] and n["event"] == "completed"
+    )
+    begun = {n for note in notes[:alone] if note["event"] == "claimed" for n in note["event_ids"]}
+    ended = {n for note in notes[:alone] if note["event"] == "completed" for n in note["event_ids"]}
+    assert begun == ended, "nothing was in hand when it began"
+    assert not [n for n in notes[alone + 1 : done] if n["event"] == "claimed"]
+
+
+def test_a_type_nobody_handles_stays_and_stands_in_no_way(workshop: Workshop) -> None:
+    workshop.accept("other", "sale")
+    workshop.start(SALE)
+    workshop.until("SELECT count(*) = 1 FROM public.effects")
+    assert workshop.states() == ["pending", "completed"]

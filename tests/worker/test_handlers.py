@@ -1,0 +1,158 @@
+"""What a user may register, and what is refused at the start, in one sentence."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ledger.errors import Misconfigured
+from ledger.records import Event, Mode
+from tests.fix_worker import CONFIGURATION
+from worker.handlers import Handlers, in_words, load
+
+EVENT = Event(7, "acme", "shop", "sale", "k", b"{}", datetime.now(UTC), None, Mode.FIRST, 1)
+
+
+def slow(event: Event) -> str:
+    return f"prepared {event.id}"
+
+
+def stored(tx: Any, event: Event, prepared: str, propose: Any) -> None:
+    tx.append(prepared)
+
+
+def booked(tx: Any, event: Event, propose: Any) -> None:
+    tx.append(event.id)
+
+
+def yields(tx: Any, event: Event, propose: Any) -> Any:
+    yield event
+
+
+async def later(tx: Any, event: Event, propose: Any) -> None:
+    return None
+
+
+def test_both_parts_run_with_what_they_ask_for() -> None:
+    handlers = Handlers()
+    handlers.on("shop", "sale")(slow).apply(stored)
+    handlers.apply("shop", "refund")(booked)
+    handlers.check({"shop": None})
+    log: list[Any] = []
+    handler = handlers.find(EVENT)
+    handler.commit(log, EVENT, handler.prepare(EVENT), None)  # type: ignore[arg-type]
+    assert log == ["prepared 7"]
+    assert handlers.kinds == (("shop", "refund"), ("shop", "sale"))
+    assert (handlers.slow_kinds, handlers.quick_kinds) == ((("shop", "sale"),), (("shop", "refund"),))
+
+
+def test_a_registered_function_stays_callable() -> None:
+    handlers = Handlers()
+    assert handlers.apply("shop", "sale")(booked) is booked
+    assert handlers.on("shop", "refund")(slow)(EVENT) == "prepared 7"
+
+
+def test_a_slow_part_may_be_async() -> None:
+    async def thinks(event: Event) -> str:
+        await asyncio.sleep(0)
+        return "thought"
+
+    handlers = Handlers()
+    assert handlers.on("shop", "sale")(thinks).prepare(EVENT) == "thought"
+
+
+@pytest.mark.parametrize(
+    ("register", "words"),
+    [
+        (lambda h: (h.apply("shop", "sale")(booked), h.on("shop", "sale")(slow)), "is registered twice"),
+        (lambda h: h.apply("shop", "sale")(stored), r"must take \(tx, event, propose\); stored does not"),
+        (lambda h: h.on("shop", "sale")(slow).apply(booked), r"must take \(tx, event, prepared, propose\)"),
+        (lambda h: h.on("shop", "sale")(booked), r"must take \(event\); booked does not"),
+        (lambda h: h.apply("shop", "sale")("booked"), "must be a function"),
+        (lambda h: h.apply("shop", "sale")(yields), "must not yield; yields does"),
+        (lambda h: h.apply("shop", "sale")(later), "has an async apply part"),
+    ],
+)
+def test_a_wrong_registration_is_refused(register: Callable[[Handlers], Any], words: str) -> None:
+    with pytest.raises(Misconfigured, match=f"The handler of shop sale {words}"):
+        register(Handlers())
+
+
+def test_a_second_apply_part_is_refused() -> None:
+    handler = Handlers().on("shop", "sale")(slow)
+    handler.apply(stored)
+    with pytest.raises(Misconfigured, match="has an apply part already"):
+        handler.apply(stored)
+
+
+def test_a_slow_part_without_an_apply_part_is_refused() -> None:
+    handlers = Handlers()
+    handlers.on("shop", "sale")(slow)
+    with pytest.raises(Misconfigured, match="has a slow part but no apply part"):
+        handlers.check({"shop": None})
+
+
+@pytest.fixture
+def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Handlers]:
+    """Loads handlers from a module with this text, found beside the configuration file."""
+    monkeypatch.setenv("NOTTWICE_HOME", str(tmp_path))
+    monkeypatch.setattr(sys, "path", list(sys.path))
+
+    def loaded(text: str) -> Handlers:
+        from ledger.settings import load as load_settings
+
+        name = f"users_{abs(hash(text))}"
+        (tmp_path / f"{name}.py").write_text(text)
+        file = tmp_path / "nottwice.toml"
+        file.write_text(
+            CONFIGURATION.format(handlers=name, lease_s=1, sweep_s=1, grace_s=1, worker="", more="")
+        )
+        return load(load_settings(file))
+
+    return loaded
+
+
+HEAD = "from worker.handlers import Handlers\nhandlers = Handlers()\n"
+
+
+def test_the_module_beside_the_configuration_is_loaded(module: Callable[[str], Handlers]) -> None:
+    handlers = module(HEAD + "@handlers.apply('shop', 'sale')\ndef sale(tx, event, propose): pass\n")
+    assert handlers.kinds == (("shop", "sale"),)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (
+            "import no_such_module",
+            "cannot be imported: ModuleNotFoundError: No module named 'no_such_module'",
+        ),
+        ("def broken(:", "cannot be imported: SyntaxError"),
+        ("raise SystemExit(3)", "cannot be imported: SystemExit: 3"),
+        ("handlers = []", "has no `handlers = Handlers\\(\\)`"),
+        ("pass", "has no `handlers = Handlers\\(\\)`"),
+        (
+            HEAD + "@handlers.apply('stripe', 'sale')\ndef sale(tx, event, propose): pass\n",
+            r"there is no \[sources.stripe\]",
+        ),
+        (HEAD + "@handlers.apply('shop', 'sale')\ndef sale(tx): pass\n", "must take .tx, event, propose."),
+    ],
+)
+def test_a_module_that_does_not_fit_is_refused(
+    module: Callable[[str], Handlers], text: str, words: str
+) -> None:
+    with pytest.raises(Misconfigured, match=words) as refused:
+        module(text)
+    assert "\n" not in str(refused.value), "one sentence"
+
+
+def test_an_error_in_words_is_one_line_and_says_where() -> None:
+    with pytest.raises(ValueError, match="first") as raised:
+        raise ValueError("first\nsecond")
+    assert in_words(raised.value).startswith("ValueError: first second (test_handlers.py, line ")

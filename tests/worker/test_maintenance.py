@@ -1,0 +1,148 @@
+"""The duties nobody waits for: each at its time, none in another's way, and none undoing what came first."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from uuid import uuid4
+
+import pytest
+
+from ledger import audit, people, work
+from ledger.database import Database
+from ledger.records import Act, Role, Worker
+from tests.fix_worker import SWEEP_S, WITHIN_S, Notes, Workshop
+from worker.maintenance import Duty, Maintenance
+
+WORKER = Worker(uuid4(), "gone", (("shop", "sale"),))
+
+
+@pytest.fixture
+def maintenance(workshop: Workshop) -> Iterator[Maintenance]:
+    database = Database(workshop.url, pool_size=2)
+    yield Maintenance(database, workshop.settings().worker)
+    database.close()
+
+
+def expire(workshop: Workshop, limit: int = 50) -> None:
+    """Claims that nobody renews any more."""
+    workshop.database.run(lambda tx: work.claim(tx, WORKER, limit=limit, lease_s=30))
+    workshop.run("UPDATE nottwice.events SET lease_until = now() - interval '1 s' WHERE state = 'processing'")
+
+
+def test_expired_work_goes_back_and_the_rescue_is_counted(
+    workshop: Workshop, maintenance: Maintenance, notes: Notes
+) -> None:
+    (event,) = workshop.accept("sale")
+    expire(workshop)
+    maintenance.run_due()
+    (row,) = workshop.rows("SELECT state, alone, attempts FROM nottwice.events")
+    assert tuple(row) == ("pending", True, 1)
+    assert notes.of("rescued", event_id=event, state="pending")
+    assert workshop.value("SELECT sum(n) FROM nottwice.counters WHERE metric = 'rescued'") == 1
+
+
+def test_a_sweep_takes_all_there_is_not_only_a_batch(workshop: Workshop, maintenance: Maintenance) -> None:
+    workshop.accept(*["sale"] * 250)
+    expire(workshop, limit=250)
+    maintenance.sweep()
+    assert workshop.value("SELECT count(*) FROM nottwice.events WHERE state = 'pending'") == 250
+
+
+def test_after_an_outage_living_workers_come_first(workshop: Workshop, maintenance: Maintenance) -> None:
+    """The last sweep is long past: for one lease nobody is rescued."""
+    workshop.accept("sale")
+    maintenance.sweep()
+    expire(workshop)
+    workshop.run("UPDATE nottwice.maintenance SET last_at = now() - interval '1 hour' WHERE duty = 'sweep'")
+    maintenance.sweep()
+    assert workshop.states() == ["processing"]
+    workshop.run("UPDATE nottwice.maintenance SET resume_at = now() WHERE duty = 'sweep'")
+    maintenance.sweep()
+    assert workshop.states() == ["pending"]
+
+
+def test_trouble_with_events_does_not_keep_actions_from_their_rescue(
+    workshop: Workshop, maintenance: Maintenance, notes: Notes, propose_one: Callable[..., int]
+) -> None:
+    from ledger import actions
+
+    action = propose_one()
+    workshop.accept("sale")
+    expire(workshop)
+    workshop.database.run(lambda tx: actions.claim(tx, WORKER, ["post"], lease_s=30))
+    workshop.run("UPDATE nottwice.actions SET lease_until = now() - interval '1 s'")
+    workshop.run(
+        """CREATE FUNCTION public.refuse() RETURNS trigger LANGUAGE plpgsql AS
+           $$ BEGIN RAISE EXCEPTION 'the disk is full' USING ERRCODE = '53100'; END $$"""
+    )
+    workshop.run(
+        "CREATE TRIGGER t BEFORE INSERT ON nottwice.event_attempts FOR EACH ROW EXECUTE FUNCTION public.refuse()"
+    )
+    maintenance.run_due()
+    assert notes.of("duty failed", duty="rescue events")
+    assert notes.of("rescued", action_id=action, state="approved")
+
+
+def test_seals_are_written_while_there_is_work_and_in_calm_times_too(
+    workshop: Workshop, maintenance: Maintenance
+) -> None:
+    def act(tx: object) -> None:
+        person = people.person(tx, "test", "ada", "Ada", "ada@example.com", Role.ENGINEER)  # type: ignore[arg-type]
+        audit.refused(tx, Act(person, uuid4(), "why"), "try again", "event", 1, "no")  # type: ignore[arg-type]
+
+    seal = next(duty for duty in maintenance.duties if duty.name == "seal")
+    assert seal.every_s <= SWEEP_S and seal.calm_s == SWEEP_S
+    for sealed in (1, 2):
+        workshop.database.run(act)
+        deadline = time.monotonic() + WITHIN_S
+        # A transaction that runs anywhere on the server, as in another test's database, holds the seals back.
+        while workshop.value("SELECT count(*) FROM nottwice.audit_seals") < sealed:
+            assert time.monotonic() < deadline
+            maintenance.run_due(calm=True)
+            threading.Event().wait(0.02)
+
+
+def test_every_duty_has_its_turn_though_the_first_one_fails(maintenance: Maintenance, notes: Notes) -> None:
+    done: list[str] = []
+
+    def fails() -> None:
+        raise ZeroDivisionError
+
+    maintenance.duties = [
+        Duty("first", 60, 60, fails),
+        Duty("second", 60, 60, lambda: done.append("second")),
+        Duty("calm", 0, 60, lambda: done.append("calm")),
+    ]
+    for _ in range(3):
+        maintenance.run_due(calm=False)
+    maintenance.run_due(calm=True)
+    assert done == ["second", "calm", "calm", "calm"]
+    assert len(notes.of("duty failed", duty="first", error="ZeroDivisionError")) == 1
+
+
+def test_a_completion_that_came_first_is_not_undone(workshop: Workshop, maintenance: Maintenance) -> None:
+    """Lesson 2: the sweep and a late completion, again and again; a finished row is never opened again."""
+    workshop.accept(*["sale"] * 40)
+    claimed = workshop.database.run(lambda tx: work.claim(tx, WORKER, limit=40, lease_s=30))
+    workshop.run("UPDATE nottwice.events SET lease_until = now() - interval '1 s'")
+    late = Database(workshop.url, pool_size=1)
+    ended: set[int] = set()
+
+    def complete() -> None:
+        for one in claimed:
+            ended.update(
+                lease.event_id
+                for lease in late.run(lambda tx, one=one: work.complete(tx, [one.lease], writer=uuid4()))  # type: ignore[misc]
+            )
+
+    racing = threading.Thread(target=complete)
+    racing.start()
+    while racing.is_alive():
+        workshop.database.run(lambda tx: work.rescue(tx, limit=1))
+    racing.join()
+    late.close()
+    rows = workshop.rows("SELECT id, state FROM nottwice.events")
+    assert {row.id for row in rows if row.state == "completed"} == ended
+    assert {row.state for row in rows} <= {"completed", "pending", "processing"}
