@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -89,12 +90,13 @@ def verify(tx: Transaction, progress: Callable[[int], None] = lambda _: None) ->
     off together with their rows. Keep the last hash elsewhere where that matters.
     """
     previous, checked, broken = GENESIS, 0, None
-    for row in tx.execute(sa.text(CHAIN).execution_options(yield_per=1000)):
-        broken = _what_is_wrong(row, checked + 1, previous)
-        if broken:
-            break
-        previous, checked = bytes(row.seal), checked + 1
-        progress(checked)
+    with closing(tx.execute(sa.text(CHAIN).execution_options(yield_per=1000))) as rows:
+        for row in rows:
+            broken = _what_is_wrong(row, checked + 1, previous)
+            if broken:
+                break
+            previous, checked = bytes(row.seal), checked + 1
+            progress(checked)
     return Verification(checked, broken, unsealed(tx))
 
 
