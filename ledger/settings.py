@@ -157,8 +157,8 @@ def load(path: Path | None = None) -> Settings:
     home, ports = environment.home_folder(), environment.ports()
     file = path.absolute() if path else environment.config_file(home)
     tables = read_tables(file, sandbox_port=ports["sandbox_port"]) if file else Tables()
-    given = {name: getattr(tables, name) for name in Tables.model_fields}
-    return Settings(**given, **ports, home=home, config=file, database_url=environment.database_url())
+    given: dict[str, Any] = {name: getattr(tables, name) for name in Tables.model_fields} | ports
+    return Settings(**given, home=home, config=file, database_url=environment.database_url())
 
 
 def read_tables(file: Path, *, sandbox_port: int) -> Tables:

@@ -68,9 +68,7 @@ class Maintenance:
         w = self._settings
         # The loop may be waiting for work when a sweep is due: that is no outage.
         every_s = max(w.sweep_s, w.patience_s)
-        may = self._database.run(
-            lambda tx: workers.sweep_may_rescue(tx, sweep_s=every_s, lease_s=w.lease_s)
-        )
+        may = self._database.run(lambda tx: workers.sweep_may_rescue(tx, sweep_s=every_s, lease_s=w.lease_s))
         if may:  # apart: trouble with one kind must not keep the other
             self._do("rescue events", lambda: self._in_batches(self._rescue_events, "event_id"))
             self._do("rescue actions", lambda: self._in_batches(self._rescue_actions, "action_id"))
