@@ -172,6 +172,15 @@ class Receiver:
         lines = [json.loads(line) for line in self.log.read_text().splitlines() if line.startswith("{")]
         return [line for line in lines if event in (None, line["event"])]
 
+    def noted(self, event: str, count: int = 1) -> list[dict[str, Any]]:
+        """The lines of one event, once there are so many: a line may be written after the answer it is about."""
+        deadline = time.monotonic() + WITHIN_S
+        while len(found := self.notes(event)) < count:
+            if time.monotonic() > deadline:
+                pytest.fail(f"{event!r} was not logged {count} times in time: {self.log.read_text()}")
+            time.sleep(0.01)
+        return found
+
     def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
         """The exit code."""
         if self.process.poll() is None:

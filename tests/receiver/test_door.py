@@ -175,7 +175,7 @@ def test_what_is_logged_of_a_decision_is_ids_and_digests(receiver: Receiver, row
     for _ in range(2):
         receiver.shop(body, X_Shop_Delivery="d1")
     ((event_id, digest),) = rows("SELECT id, key_digest FROM nottwice.events")
-    decisions = receiver.notes("stored")
+    decisions = receiver.noted("stored", 2)
     assert [(d["became"], d["event_id"], d["key"]) for d in decisions] == [
         ("accepted", event_id, digest.hex()),
         ("duplicate", event_id, digest.hex()),

@@ -107,7 +107,7 @@ def test_sigterm_answers_what_is_in_hand_and_exits_0(receivers: Start, rows: Row
     answers: list[int] = []
     post = threading.Thread(target=lambda: answers.append(receiver.shop(EVENT)))
     post.start()
-    _until(lambda: receiver.notes("fault"))
+    receiver.noted("fault")
     receiver.process.send_signal(signal.SIGTERM)
     post.join(fix.WITHIN_S)
     assert answers == [202]
@@ -149,7 +149,7 @@ def test_inb_04_killed_at_every_step_and_redelivered(
     again = receivers()
     assert again.shop(EVENT) == 202
     assert rows("SELECT count(*), min(state) FROM nottwice.events") == [(1, "pending")]
-    assert again.notes("stored")[0]["became"] == ("duplicate" if is_stored else "accepted")
+    assert again.noted("stored")[0]["became"] == ("duplicate" if is_stored else "accepted")
 
 
 def test_sighup_reads_secrets_again_and_a_bad_file_changes_nothing(receivers: Start, tmp_path: Path) -> None:
@@ -186,7 +186,7 @@ def test_sighup_reads_secrets_again_and_a_bad_file_changes_nothing(receivers: St
 def _hup(receiver: Receiver, event: str) -> None:
     before = len(receiver.notes(event))
     receiver.process.send_signal(signal.SIGHUP)
-    _until(lambda: len(receiver.notes(event)) > before)
+    receiver.noted(event, before + 1)
 
 
 def _until(done: Callable[[], Any]) -> None:
@@ -272,9 +272,8 @@ def _admin(server: Cluster) -> psycopg.Connection[Any]:
 def test_several_receivers_share_one_port(receivers: Start, unused_port: int, rows: Rows) -> None:
     config = fix.CONFIG + "[receiver]\nreuse_port = true\n"
     both = [receivers(config, port=unused_port), receivers(config, port=unused_port)]
-    _until(
-        lambda: all(receiver.notes("listening") for receiver in both)
-    )  # one alone answers /readyz for both
+    for receiver in both:
+        receiver.noted("listening")  # one alone answers /readyz for both
     for number in range(60):
         with socket.create_connection(("127.0.0.1", unused_port), timeout=5) as line:
             body = json.dumps({"id": number, "type": "t"}).encode()
@@ -284,5 +283,5 @@ def test_several_receivers_share_one_port(receivers: Start, unused_port: int, ro
                 + body
             )
             assert line.recv(4096).split()[1] == b"202"
-    assert all(receiver.notes("stored") for receiver in both)
+    assert all(receiver.noted("stored") for receiver in both)
     assert rows("SELECT count(*) FROM nottwice.events") == [(60,)]
