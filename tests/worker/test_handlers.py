@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -159,3 +160,10 @@ def test_an_error_in_words_is_one_line_and_says_where() -> None:
     with pytest.raises(ValueError, match="first") as raised:
         raise ValueError("first\nsecond")
     assert in_words(raised.value).startswith("ValueError: first second (test_handlers.py, line ")
+
+
+def test_a_worker_imports_no_providers_package_before_it_needs_one() -> None:
+    heavy = ["agentmail", "inboxili", "httpx"]
+    look = f"import worker.daemon, sys; print([name for name in {heavy} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
