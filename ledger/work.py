@@ -37,6 +37,7 @@ __all__ = [
 ]
 
 ERROR_CHARACTERS_MAX = 4000
+ATTEMPTS_MAX = 5
 
 # Namespaces take turns: each lane (namespace, source, type) offers its oldest due rows, then the first of each
 # namespace go before the second of any. Every lane is an index range of its own, so a flood costs nobody else.
@@ -59,7 +60,8 @@ taken AS (
     SELECT id FROM ranked ORDER BY turn, due_at, id LIMIT :limit)
 UPDATE nottwice.events e SET
     state = 'processing', due_at = NULL, attempts = e.attempts + 1, claim_token = gen_random_uuid(), claimed_by = :worker,
-    claimed_at = now(), lease_until = now() + make_interval(secs => :lease_s), version = e.version + 1
+    claimed_at = now(), lease_until = now() + make_interval(secs => :lease_s), version = e.version + 1,
+    attempts_max = CASE WHEN e.attempts = 0 THEN :attempts_max ELSE e.attempts_max END
 FROM nottwice.event_contents c
 WHERE e.id = ANY (ARRAY(SELECT id FROM taken)) AND c.event_id = e.id
 RETURNING e.id, e.namespace, e.source, e.type, e.event_key, c.body, e.accepted_at, e.occurred_at, e.mode, e.run,
@@ -68,22 +70,32 @@ RETURNING e.id, e.namespace, e.source, e.type, e.event_key, c.body, e.accepted_a
 
 
 def claim(
-    tx: Transaction, worker: Worker, *, limit: int, lease_s: float, idle: bool = False
+    tx: Transaction,
+    worker: Worker,
+    *,
+    limit: int,
+    lease_s: float,
+    idle: bool = False,
+    attempts_max: int = ATTEMPTS_MAX,
 ) -> list[ClaimedEvent]:
     """Take up to `limit` due events of handled kinds, oldest first, namespaces in turn. Counts the attempt.
+
+    The first claim of an event sets how many it may have; afterwards only a person raises that.
 
     What was rescued runs with nothing beside it in its process, so that an event that kills its worker counts
     against itself alone: such an event is taken only when the caller says it is `idle` (it runs nothing else, and
     will not until this one has ended), and then it is the only one. A caller that is not idle never gets one.
     """
     if idle:
-        alone = _claim(tx, worker, 1, lease_s, alone=True)
+        alone = _claim(tx, worker, 1, lease_s, attempts_max, alone=True)
         if alone:
             return alone
-    return _claim(tx, worker, limit, lease_s, alone=False)
+    return _claim(tx, worker, limit, lease_s, attempts_max, alone=False)
 
 
-def _claim(tx: Transaction, worker: Worker, limit: int, lease_s: float, *, alone: bool) -> list[ClaimedEvent]:
+def _claim(
+    tx: Transaction, worker: Worker, limit: int, lease_s: float, attempts_max: int, *, alone: bool
+) -> list[ClaimedEvent]:
     rows = tx.all(
         CLAIM,
         sources=[source for source, _ in worker.handles],
@@ -92,6 +104,7 @@ def _claim(tx: Transaction, worker: Worker, limit: int, lease_s: float, *, alone
         limit=limit,
         worker=worker.id,
         lease_s=lease_s,
+        attempts_max=attempts_max,
     )
     return sorted((_claimed(row) for row in rows), key=lambda c: (c.event.accepted_at, c.event.id))
 

@@ -109,13 +109,14 @@ class Executor:
         return self._database.run(lambda tx: workers.rescued_is_due(tx, self._worker.handles))
 
     def _claim(self, tx: Transaction, *, idle: bool) -> list[ClaimedEvent]:
-        lease_s = self._settings.worker.lease_s
+        w = self._settings.worker
+        claim = partial(work.claim, tx, lease_s=w.lease_s, attempts_max=w.attempts_max)
         if idle:  # one, rescued or not; the others follow in the next turn if it was not
-            return work.claim(tx, self._worker, limit=1, lease_s=lease_s, idle=True)
+            return claim(self._worker, limit=1, idle=True)
         claimed: list[ClaimedEvent] = []
         for worker, room in self._rooms():
             if room > 0 and worker.handles:
-                claimed += work.claim(tx, worker, limit=room, lease_s=lease_s)
+                claimed += claim(worker, limit=room)
         return claimed
 
     def _begin(self, claimed: Sequence[ClaimedEvent]) -> None:

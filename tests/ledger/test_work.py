@@ -291,9 +291,28 @@ def test_unavailable_counts_when_it_lasts_too_long(book: Ledger) -> None:
 
 def test_a_retry_without_an_attempt_left_is_set_aside(book: Ledger) -> None:
     (event_id,) = book.stored("a")
-    book.run("UPDATE nottwice.events SET attempts_max = 1")
-    assert retry(book, book.claim_one(W)) is EventState.FAILED
+    assert retry(book, claim_with(book, attempts_max=1)) is EventState.FAILED
     assert attempts_of(book, event_id) == [(1, "set_aside", "busy")]
+
+
+def test_the_first_claim_sets_how_many_there_may_be(book: Ledger) -> None:
+    """Another worker's setting, or a new one, is for what has not begun; neither way does it break a limit."""
+    (event_id,) = book.stored("a")
+    assert retry(book, claim_with(book, attempts_max=2)) is EventState.PENDING
+    for other in (1, 9):
+        book.due(event_id)
+        one = claim_with(book, attempts_max=other)
+        assert (one.attempt, one.attempts_max) == (2, 2)
+        book.database.run(lambda tx, one=one: work.hand_back(tx, one.lease))
+    book.due(event_id)
+    assert retry(book, claim_with(book, attempts_max=9)) is EventState.FAILED
+
+
+def claim_with(book: Ledger, *, attempts_max: int) -> ClaimedEvent:
+    (one,) = book.database.run(
+        lambda tx: work.claim(tx, W, limit=1, lease_s=30.0, attempts_max=attempts_max)
+    )
+    return one
 
 
 def test_no_pending_event_is_without_an_attempt(book: Ledger) -> None:

@@ -145,6 +145,14 @@ def broken(tx, event, propose):
         assert promised <= wait < 1.25 * promised + 0.5, waits
 
 
+def test_the_configuration_says_after_how_many_attempts(workshop: Workshop) -> None:
+    broken = "@handlers.apply('shop', 'broken')\ndef broken(tx, event, propose):\n    raise ValueError('no')\n"
+    workshop.accept("broken")
+    workshop.start(broken, worker="attempts_max = 2")
+    workshop.until("SELECT state = 'failed' FROM nottwice.events")
+    assert workshop.value("SELECT attempts FROM nottwice.events") == 2
+
+
 def test_wall_clocks_that_disagree_change_nothing(workshop: Workshop) -> None:
     """WRK-05: ten minutes ahead and ten behind; time is the database's."""
     skewed = """
