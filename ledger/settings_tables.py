@@ -17,6 +17,8 @@ Name = Annotated[str, Field(min_length=1, max_length=200)]
 
 # AgentMail's documentation: a key is kept for 24 h after completion. Inboxili has no keys.
 KEY_WINDOWS_S = {"agentmail": 86_400.0}
+# Of a stop, for what comes after worker and receiver: a second each for console, sandbox and the way from one to the next.
+STOP_AFTERWARDS_S = 3.0
 URL_SAFE = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
 # What only the generic source knows; the other kinds bring these facts along.
 GENERIC_ONLY = (
@@ -128,7 +130,7 @@ class WorkerSettings(_Table):
     run_s_max: PositiveSeconds = 300.0  # a handler that runs longer loses its lease
     send_slots: Count = 4
     retry_base_s: PositiveSeconds = 2.0
-    attempts_max: Count = 5
+    attempts_max: Count = 5  # of an event; its first claim sets it, a person's retry adds to it
     decided_wait_s: Seconds = 15.0  # a send that a person decided can be taken back for this long
 
     @model_validator(mode="after")
@@ -190,7 +192,7 @@ class SupervisorSettings(_Table):
     restart_base_s: PositiveSeconds = 0.5  # doubled with each crash
     restart_s_max: PositiveSeconds = 15.0
     settled_after_s: PositiveSeconds = 10.0  # a process that ran this long starts counting its crashes anew
-    stop_within_s: PositiveSeconds = 12.0  # then what remains is killed
+    stop_within_s: PositiveSeconds = 35.0  # then what remains is killed; longer than all grace_s together
     log_bytes_max: Count = 10_000_000  # of one process; the one before is kept beside it
     kill_worker_every_s: Seconds = 0.0  # demo: kill -9 a worker this often, 0 = never
 
@@ -245,6 +247,19 @@ class Tables(_Table):
                     ("providers", name, "margin_s"),
                     f"is {provider.margin_s:g}; it must cover timeout_s and a lease, together {needed:g}",
                 )
+        return self
+
+    @model_validator(mode="after")
+    def _leaves_time_to_stop(self) -> Self:
+        """Workers end before the receiver does: what the supervisor waits must hold both, else it kills them in it."""
+        needed = self.worker.grace_s + self.receiver.grace_s + STOP_AFTERWARDS_S
+        if self.supervisor.stop_within_s < needed:
+            said = [n for n in ("worker", "receiver") if "grace_s" in getattr(self, n).model_fields_set]
+            raise _wrong(
+                (said[0], "grace_s") if said else ("supervisor", "stop_within_s"),
+                f"does not fit: [supervisor] stop_within_s is {self.supervisor.stop_within_s:g} and must cover "
+                f"[worker] grace_s, [receiver] grace_s and {STOP_AFTERWARDS_S:g} s for the rest, together {needed:g}",
+            )
         return self
 
 

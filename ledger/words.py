@@ -38,7 +38,7 @@ def demo_banner(settings: Settings) -> RenderableType:
             url(settings.console_port),
             "open this; a send that may or may not have happened waits in Review",
         ),
-        "Sandbox": (url(settings.sandbox_port, "/sandbox/mails"), "every e-mail that went out, each once"),
+        "Sandbox": (url(settings.sandbox_port, "/"), "every e-mail that went out, as the providers log it"),
         "Webhooks": (url(settings.receiver_port, "/webhooks/SOURCE"), _sources(settings)),
         "Logs": (_short(settings.home / "log"), "one file a process"),
     }

@@ -149,6 +149,10 @@ PROVIDER = '[providers.am]\nkind = "agentmail"\nkey = "k"\n'
          "line 5: [actions.reply] provider there is no [providers.ma]; known are: am."),
         (PROVIDER + "window_s = 100\nmargin_s = 20\n",
          "line 5: [providers.am] margin_s is 20; it must cover timeout_s and a lease, together 60."),
+        ("[worker]\ngrace_s = 30\n", "line 2: [worker] grace_s does not fit: [supervisor] stop_within_s is 35 and must cover"),
+        ("[supervisor]\nworkers = 1\nstop_within_s = 12\n",
+         "line 3: [supervisor] stop_within_s does not fit: [supervisor] stop_within_s is 12 and must cover [worker] grace_s, "
+         "[receiver] grace_s and 3 s for the rest, together 33."),
         ('[[console.people]]\nname = "A"\nrole = "admin"\n[[console.people]]\nname = "B"\nrole = "boss"\n',
          "line 6: [console.people.1] role must be one of viewer"),
         ('[console]\npeople = [\n { name = "A", rule = "admin" },\n]\n',

@@ -57,7 +57,7 @@ def test_a_long_handler_is_handed_back_and_its_attempt_not_burnt(workshop: Works
 
 def test_a_second_signal_does_not_wait_for_the_grace_period(workshop: Workshop) -> None:
     workshop.accept("sale")
-    worker = workshop.start(SLOW_SALE, env={"THINKS_S": "60"}, grace_s=60.0)
+    worker = workshop.start(SLOW_SALE, env={"THINKS_S": "60"}, grace_s=20.0)
     worker.notes.wait_for("claimed")
     assert stopped(worker, signal.SIGTERM, signal.SIGTERM) < MARGIN_S
     assert workshop.states() == ["pending"]
