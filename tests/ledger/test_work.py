@@ -309,9 +309,7 @@ def test_the_first_claim_sets_how_many_there_may_be(book: Ledger) -> None:
 
 
 def claim_with(book: Ledger, *, attempts_max: int) -> ClaimedEvent:
-    (one,) = book.database.run(
-        lambda tx: work.claim(tx, W, limit=1, lease_s=30.0, attempts_max=attempts_max)
-    )
+    (one,) = book.database.run(lambda tx: work.claim(tx, W, limit=1, lease_s=30.0, attempts_max=attempts_max))
     return one
 
 

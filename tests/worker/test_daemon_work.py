@@ -146,7 +146,9 @@ def broken(tx, event, propose):
 
 
 def test_the_configuration_says_after_how_many_attempts(workshop: Workshop) -> None:
-    broken = "@handlers.apply('shop', 'broken')\ndef broken(tx, event, propose):\n    raise ValueError('no')\n"
+    broken = (
+        "@handlers.apply('shop', 'broken')\ndef broken(tx, event, propose):\n    raise ValueError('no')\n"
+    )
     workshop.accept("broken")
     workshop.start(broken, worker="attempts_max = 2")
     workshop.until("SELECT state = 'failed' FROM nottwice.events")
