@@ -8,7 +8,7 @@ NOTTWICE_HOME ?= $(CURDIR)/var
 
 BIN := .venv/bin
 
-.PHONY: help setup setup-test demo test lint format constraints clean
+.PHONY: help setup setup-test demo test bench lint format constraints clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -27,6 +27,10 @@ demo: setup ## run the whole chain here, against a sandbox provider, until Ctrl-
 test: setup-test ## install what the tests need (Chromium too, when it may) and run them all
 	@.ci/chromium
 	@$(BIN)/pytest $(ARGS)
+
+bench: setup-test ## measure side by side with other queues, one JSON object a line (ONLY=drain: one of them)
+	@.ci/setup peers
+	@$(BIN)/python -m tests.benchmarks $(ONLY)
 
 lint: setup-test ## ruff, mypy and the walls between the packages
 	@$(BIN)/ruff check .
@@ -47,6 +51,8 @@ constraints: setup ## bring constraints/*.txt in line with pyproject.toml (UPGRA
 	@$(COMPILE) $(if $(UPGRADE),--upgrade) --extra test --extra bench -o constraints/test.txt
 	@$(COMPILE) --upgrade -c constraints/test.txt --extra embedded --extra console --extra auth -o constraints/console.txt
 	@$(COMPILE) --upgrade -c constraints/test.txt --extra embedded -o constraints/worker.txt
+	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate \
+		--custom-compile-command "make constraints" $(if $(UPGRADE),--upgrade) constraints/peers.in -o constraints/peers.txt
 
 clean: ## remove .venv and caches, but no data
-	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
+	@rm -rf .venv .venv-peers .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist

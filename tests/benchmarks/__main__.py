@@ -1,0 +1,37 @@
+"""`python -m tests.benchmarks [NAME …]`: one JSON object a line."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+
+from tests.benchmarks.drain import drain, drain_effect
+from tests.benchmarks.idle import idle
+from tests.benchmarks.pickup import pickup
+from tests.benchmarks.report import say
+from tests.benchmarks.stage import Stage
+
+BENCHES: dict[str, Callable[[Stage], dict[str, object]]] = {
+    "drain": drain,
+    "drain-effect": drain_effect,
+    "pickup": pickup,
+    "idle": idle,
+}
+
+
+def main(names: list[str]) -> int:
+    if unknown := set(names) - set(BENCHES):
+        say(f"there is no benchmark {', '.join(sorted(unknown))}; there are {', '.join(BENCHES)}.")
+        return 2
+    stage = Stage()
+    try:
+        for name in names or BENCHES:
+            print(json.dumps(BENCHES[name](stage)), flush=True)
+    finally:
+        stage.close()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
