@@ -146,12 +146,12 @@ CREATE FUNCTION nottwice.account_is_open(wanted text) RETURNS boolean LANGUAGE s
                OR EXISTS (SELECT FROM nottwice.actions a WHERE a.state = 'sending' AND a.account = wanted)))
 $$;
 
--- A part behind its length, as ledger/records.py digest_of() writes it.
+-- A part behind its length, as ledger/digests.py digest_of() writes it.
 CREATE FUNCTION nottwice.part(value bytea) RETURNS bytea LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS $$
     SELECT int8send(octet_length(value)::bigint) || value
 $$;
 
--- What an approval names and start() compares, as ledger/actions.py request_digest() computes it; a test compares the two.
+-- What an approval names and start() compares, as ledger/proposals.py request_digest() computes it; a test compares the two.
 CREATE FUNCTION nottwice.request_digest(provider text, account text, recipients text[], content bytea) RETURNS bytea
 LANGUAGE sql STABLE AS $$
     SELECT sha256(nottwice.part(convert_to(provider, 'UTF8')) || nottwice.part(convert_to(account, 'UTF8'))

@@ -1,0 +1,110 @@
+"""What goes out once: its content, its kind's rules, the proposal, and the claim on it. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Literal
+from uuid import UUID
+
+from ledger.digests import JsonObject
+from ledger.states import ActionState
+
+
+class Policy(StrEnum):
+    """What happens to an action nobody can know about. `review` is the default."""
+
+    REVIEW = "review"
+    RESEND = "resend"
+    DROP = "drop"
+
+
+@dataclass(frozen=True, slots=True)
+class Email:
+    """An outgoing e-mail as a handler writes it; rendered once, stored, and never changed.
+
+    `inbox` and `in_reply_to` (the provider's message id) make it a reply where the provider has replies.
+    """
+
+    to: tuple[str, ...]
+    subject: str
+    text: str
+    html: str | None = None
+    sender: str | None = None
+    cc: tuple[str, ...] = ()
+    bcc: tuple[str, ...] = ()
+    reply_to: tuple[str, ...] = ()
+    inbox: str | None = None
+    in_reply_to: str | None = None
+
+    def content(self) -> dict[str, Any]:
+        """The members that are set, as the JSON object that is stored as the action's content."""
+        members = {name: getattr(self, name) for name in self.__slots__}
+        return {
+            name: list(v) if isinstance(v, tuple) else v for name, v in members.items() if v not in (None, ())
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class KindRules:
+    """What configuration says of one kind of action: `[actions.KIND]`, and its provider's key."""
+
+    kind: str
+    provider: str
+    account: str
+    policy: Policy = Policy.REVIEW
+    approval: bool = False
+    key_window_s: float | None = None
+    key_margin_s: float = 900.0
+    evidence_s: float = 300.0
+    retry_for_s: float = 86_400.0
+    cost: Literal["high", "medium", "low"] = "high"
+    cost_reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """An external action to be made once per (namespace, action key), whoever proposes it first."""
+
+    namespace: str
+    action_key: str
+    rules: KindRules
+    content: JsonObject
+    recipients: tuple[str, ...]
+    about: str = ""
+    event_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Proposed:
+    """The action that stands under the key. `created` is False when it existed; then its content stands."""
+
+    action_id: int
+    created: bool
+    state: ActionState
+    same_content: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ActionLease:
+    """The right to carry one action's next attempt, or to give it back."""
+
+    action_id: int
+    token: UUID
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimedAction:
+    """An approved action under our claim, with the stored bytes that every attempt sends."""
+
+    lease: ActionLease
+    namespace: str
+    kind: str
+    provider: str
+    account: str
+    action_key: str
+    provider_key: str | None
+    reference: str
+    content: bytes
+    content_digest: bytes
+    attempts: int

@@ -1,0 +1,105 @@
+"""What comes in and is worked once: deliveries, what became of them, events and their leases. Pure."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from enum import StrEnum
+from typing import Any
+from uuid import UUID
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """One logical event as a source's adapter found it in a request, ready to be accepted.
+
+    `event_key` is the readable key; the unique identity is `key_digest` within the namespace. `content_digest`
+    covers the content without the members that differ between honest retries.
+    """
+
+    namespace: str
+    source: str
+    type: str
+    event_key: str
+    key_digest: bytes
+    body: bytes
+    content_digest: bytes
+    occurrence_digest: bytes | None = None
+    content_type: str = ""
+    delivery_id: str = ""
+    occurred_at: datetime | None = None
+    ignored: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Unusable:
+    """An authentic element without a usable key or shape; kept in quarantine, once per (source, digest, index)."""
+
+    namespace: str
+    source: str
+    index: int
+    reason: str
+    body: bytes
+
+
+class AcceptanceKind(StrEnum):
+    ACCEPTED = "accepted"
+    DUPLICATE = "duplicate"
+    CONFLICT = "conflict"
+    QUARANTINED = "quarantined"
+
+
+@dataclass(frozen=True, slots=True)
+class Acceptance:
+    """What became of one delivery. Every kind is durable once the transaction has committed."""
+
+    kind: AcceptanceKind
+    event_id: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class EventLease:
+    """The right to end or renew one event's work: its id and the claim token of this claim."""
+
+    event_id: int
+    token: UUID
+
+
+class Mode(StrEnum):
+    """Why a handler runs: for the first time, or to work out local results again."""
+
+    FIRST = "first"
+    RECOMPUTE = "recompute"
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """An accepted event as a handler sees it. `body` is exactly the bytes received."""
+
+    id: int
+    namespace: str
+    source: str
+    type: str
+    event_key: str
+    body: bytes
+    accepted_at: datetime
+    occurred_at: datetime | None
+    mode: Mode
+    run: int
+
+    def json(self) -> Any:
+        """The body parsed as JSON; numbers keep their digits (`decimal.Decimal` for fractions)."""
+        return json.loads(self.body, parse_float=Decimal)
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimedEvent:
+    """An event under our claim. `attempt` counts this claim; `alone` asks to run with nothing beside it."""
+
+    lease: EventLease
+    event: Event
+    attempt: int
+    attempts_max: int
+    alone: bool
