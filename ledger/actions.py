@@ -1,13 +1,13 @@
 """The action machine as processes drive it: propose, claim, start, hand back, rescue, expire.
 
 One transition is one function is one guarded statement. Between claim and call stands `start()`, the judge: it is
-committed before the socket opens, and without it no call is made. Answers and observations are in `answers.py`,
-decisions of people in `decisions.py`; both are offered here as well, so that this is the whole machine.
+committed before the socket opens, and without it no call is made. Proposals are in `proposals.py`, answers and
+observations in `answers.py`, what ran out in `expiry.py`, decisions of people in `decisions.py`; all are offered here
+as well, so that this is the whole machine.
 """
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Sequence
 from typing import Any
 from uuid import UUID, uuid4
@@ -19,89 +19,15 @@ from ledger.database import Transaction
 from ledger.decisions import approve as approve
 from ledger.decisions import decline as decline
 from ledger.decisions import requeue as requeue
-from ledger.errors import ContentTooBig, LeaseLost, MayNotStart
-from ledger.records import (
-    ActionLease,
-    Attempt,
-    AttemptRef,
-    ClaimedAction,
-    Evidence,
-    Proposal,
-    Proposed,
-    Rescued,
-    Window,
-    Worker,
-    canonical_json,
-    digest_of,
-)
+from ledger.errors import LeaseLost, MayNotStart
+from ledger.expiry import expire as expire
+from ledger.expiry import rescue as rescue
+from ledger.proposals import propose as propose
+from ledger.proposals import provider_key as provider_key
+from ledger.proposals import reference as reference
+from ledger.proposals import request_digest as request_digest
+from ledger.records import ActionLease, Attempt, AttemptRef, ClaimedAction, Evidence, Window, Worker
 from ledger.states import ActionState
-
-CONTENT_BYTES_MAX = 20_000_000
-SUBJECT_CHARACTERS_MAX = 2000
-
-INSERT = """
-INSERT INTO nottwice.actions (namespace, action_key, key_digest, generation, kind, about, event_id, provider, account, provider_key,
-                              reference, policy, cost, cost_reason, content_digest, key_window_s, key_margin_s, evidence_s,
-                              retry_until, state, due_at)
-VALUES (:namespace, :action_key, :key_digest, 1, :kind, :about, :event_id, :provider, :account, :provider_key,
-        :reference, :policy, :cost, :cost_reason, :content_digest, :key_window_s, :key_margin_s, :evidence_s,
-        now() + make_interval(secs => :retry_for_s), :state, CASE WHEN :state = 'approved' THEN now() END)
-ON CONFLICT (namespace, key_digest, generation) DO NOTHING
-RETURNING id
-"""
-
-
-def propose(tx: Transaction, proposal: Proposal) -> Proposed:
-    """Store an action once per (namespace, action key); whoever comes later gets the one that stands.
-
-    Works inside any transaction of the application, with or without an event. The rendered content is stored now
-    and never changes. Raises ContentTooBig over 20 MB.
-    """
-    content = canonical_json(proposal.content)
-    if len(content) > CONTENT_BYTES_MAX:
-        raise ContentTooBig(
-            f"The content of an action may have {CONTENT_BYTES_MAX} bytes; this one has {len(content)}."
-        )
-    rules, recipients = proposal.rules, [_storable(r) for r in proposal.recipients]
-    digest = request_digest(rules.provider, rules.account, recipients, content)
-    key_digest = digest_of(proposal.action_key)
-    row = tx.first(INSERT, **_columns(tx, proposal, key_digest, digest))
-    if row is None:
-        return _standing(tx, proposal.namespace, key_digest, digest)
-    tx.execute(
-        """INSERT INTO nottwice.action_contents (action_id, content, recipients, subject)
-           VALUES (:id, :content, CAST(:recipients AS text[]), :subject)""",
-        id=row.id,
-        content=content,
-        recipients=recipients,
-        subject=_storable(str(proposal.content.get("subject", "")))[:SUBJECT_CHARACTERS_MAX],
-    )
-    state = ActionState.PROPOSED if rules.approval else ActionState.APPROVED
-    return Proposed(row.id, True, state, True)
-
-
-def request_digest(provider: str, account: str, recipients: Sequence[str], content: bytes) -> bytes:
-    """What an approval names: the account, the recipients and every byte of the rendered request."""
-    return digest_of(provider, account, *recipients, content)
-
-
-def provider_key(installation: UUID, namespace: str, account: str, key_digest: bytes, generation: int) -> str:
-    """The idempotency key that every attempt sends: 43 characters of `A-Za-z0-9-_`.
-
-    Unique over installations and accounts, because a provider's keys can be organisation-wide (AgentMail's are: its
-    documentation, "Idempotency"); in the strictest published alphabet (also AgentMail's: `A-Za-z0-9-._~`, 1 to 256).
-    """
-    raw = digest_of(installation.bytes, namespace, account, key_digest, str(generation))
-    return base64.urlsafe_b64encode(raw).decode().rstrip("=")
-
-
-def reference(key: str) -> str:
-    """Our short mark in the provider's metadata; derived, so that it tells nobody the provider key."""
-    return "nt-" + digest_of("reference", key).hex()[:16]
-
-
-# ── Claim, start, hand back ───────────────────────────────────────────────────────────────────────────
-
 
 # The first of each account, then the first of those: one index probe an account, however many wait. An account that
 # comes out of a pause has its row locked, so that about one worker at a time tries it.
@@ -211,38 +137,6 @@ def hand_back(tx: Transaction, lease: ActionLease) -> ActionState:
     return judging.judge(tx, row, counts=False)
 
 
-# ── What the sweep does ───────────────────────────────────────────────────────────────────────────────
-
-
-def rescue(tx: Transaction, *, limit: int = 100, base_s: float = 2.0) -> list[Rescued]:
-    """Take back expired claims. Without a started attempt the holder can no longer start: it goes back to its place.
-
-    With one, nobody knows what came of it: the attempt is marked abandoned, and the history is judged.
-    """
-    rows = tx.all(
-        """SELECT id, claim_token FROM nottwice.actions WHERE state = 'sending' AND lease_until < now()
-           ORDER BY lease_until, id LIMIT :limit FOR NO KEY UPDATE SKIP LOCKED""",
-        limit=limit,
-    )
-    return [_rescue_one(tx, row.id, row.claim_token, base_s) for row in rows]
-
-
-def expire(tx: Transaction, *, limit: int = 100) -> list[Rescued]:
-    """Judge the actions that still wait though their time, or their key's, is over; returns those that moved.
-
-    Their account may be paused, or no worker may have been there to claim them.
-    """
-    rows = tx.all(
-        """SELECT id FROM nottwice.actions
-           WHERE state = 'approved' AND NOT decided_send
-             AND (retry_until <= now() OR first_started_at + make_interval(secs => key_window_s - key_margin_s) <= now())
-           ORDER BY id LIMIT :limit FOR NO KEY UPDATE SKIP LOCKED""",
-        limit=limit,
-    )
-    moved = [Rescued(r.id, judging.judge(tx, judging.lock(tx, r.id), counts=False)) for r in rows]
-    return [m for m in moved if m.state is not ActionState.APPROVED]
-
-
 def history(tx: Transaction, action_id: int) -> tuple[list[Attempt], list[Evidence], Window]:
     """All that the verdict reads of an action."""
     row = tx.one(
@@ -250,17 +144,6 @@ def history(tx: Transaction, action_id: int) -> tuple[list[Attempt], list[Eviden
         id=action_id,
     )
     return *answers.history(tx, action_id), judging.window_of(row)
-
-
-def _rescue_one(tx: Transaction, action_id: int, token: UUID, base_s: float) -> Rescued:
-    started = tx.execute(
-        """UPDATE nottwice.action_attempts SET abandoned_at = now()
-           WHERE action_id = :id AND token = :token AND answered_at IS NULL""",
-        id=action_id,
-        token=token,
-    )
-    row = judging.lock(tx, action_id)
-    return Rescued(action_id, judging.judge(tx, row, base_s=base_s, counts=started.rowcount > 0))
 
 
 def _was_started(tx: Transaction, lease: ActionLease) -> bool:
@@ -287,44 +170,3 @@ def _claimed(row: Any, token: UUID, content: bytes) -> ClaimedAction:
         content_digest=bytes(row.content_digest),
         attempts=row.attempts,
     )
-
-
-def _columns(tx: Transaction, proposal: Proposal, key_digest: bytes, digest: bytes) -> dict[str, Any]:
-    rules, installation = proposal.rules, tx.one("SELECT id FROM nottwice.installation").id
-    key = provider_key(installation, proposal.namespace, rules.account, key_digest, 1)
-    return {
-        "namespace": proposal.namespace,
-        "action_key": _storable(proposal.action_key),
-        "key_digest": key_digest,
-        "kind": rules.kind,
-        "about": _storable(proposal.about),
-        "event_id": proposal.event_id,
-        "provider": rules.provider,
-        "account": rules.account,
-        "provider_key": key if rules.key_window_s is not None else None,
-        "reference": reference(key),
-        "policy": rules.policy.value,
-        "cost": rules.cost,
-        "cost_reason": rules.cost_reason,
-        "content_digest": digest,
-        "key_window_s": rules.key_window_s,
-        "key_margin_s": rules.key_margin_s,
-        "evidence_s": rules.evidence_s,
-        "retry_for_s": rules.retry_for_s,
-        "state": "proposed" if rules.approval else "approved",
-    }
-
-
-def _standing(tx: Transaction, namespace: str, key_digest: bytes, digest: bytes) -> Proposed:
-    row = tx.one(
-        """SELECT id, state, content_digest FROM nottwice.actions
-           WHERE namespace = :namespace AND key_digest = :key_digest ORDER BY generation DESC LIMIT 1""",
-        namespace=namespace,
-        key_digest=key_digest,
-    )
-    return Proposed(row.id, False, ActionState(row.state), bytes(row.content_digest) == digest)
-
-
-def _storable(text: str) -> str:
-    """What strangers wrote, as PostgreSQL can hold it; the digest of a key is of the text as it was."""
-    return text.replace("\x00", "\ufffd").encode("utf-8", "replace").decode()

@@ -1,7 +1,7 @@
 -- What a second person's agreement does: the next generation of an action, with the same content and a key of its own.
 -- People have no INSERT on actions; this function is their only way, and it asks for the agreement first.
 
--- The idempotency key, as ledger/actions.py provider_key() derives it; a test compares the two.
+-- The idempotency key, as ledger/proposals.py provider_key() derives it; a test compares the two.
 CREATE FUNCTION nottwice.provider_key(namespace text, account text, key_digest bytea, generation integer) RETURNS text
 LANGUAGE sql STABLE AS $$
     SELECT rtrim(translate(encode(sha256(

@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 from sqlalchemy.exc import DBAPIError
 
-from ledger import actions, judging
+from ledger import actions, judging, proposals
 from ledger.errors import ContentTooBig, LeaseLost, MayNotStart
 from ledger.records import (
     ActionLease,
@@ -77,7 +77,7 @@ def test_a_provider_without_keys_gets_none(sends: Sends) -> None:
 
 def test_too_big_a_content_is_refused(sends: Sends) -> None:
     with pytest.raises(ContentTooBig):
-        sends.proposed(email=Email(("a@example.com",), "s", "x" * actions.CONTENT_BYTES_MAX))
+        sends.proposed(email=Email(("a@example.com",), "s", "x" * proposals.CONTENT_BYTES_MAX))
 
 
 def test_hostile_text_is_stored(sends: Sends) -> None:

@@ -1,0 +1,50 @@
+"""What ran out, as the sweep finds it: claims of actions, and the time in which one may be tried. Part of `actions.py`."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from ledger import judging
+from ledger.database import Transaction
+from ledger.records import Rescued
+from ledger.states import ActionState
+
+
+def rescue(tx: Transaction, *, limit: int = 100, base_s: float = 2.0) -> list[Rescued]:
+    """Take back expired claims. Without a started attempt the holder can no longer start: it goes back to its place.
+
+    With one, nobody knows what came of it: the attempt is marked abandoned, and the history is judged.
+    """
+    rows = tx.all(
+        """SELECT id, claim_token FROM nottwice.actions WHERE state = 'sending' AND lease_until < now()
+           ORDER BY lease_until, id LIMIT :limit FOR NO KEY UPDATE SKIP LOCKED""",
+        limit=limit,
+    )
+    return [_rescue_one(tx, row.id, row.claim_token, base_s) for row in rows]
+
+
+def expire(tx: Transaction, *, limit: int = 100) -> list[Rescued]:
+    """Judge the actions that still wait though their time, or their key's, is over; returns those that moved.
+
+    Their account may be paused, or no worker may have been there to claim them.
+    """
+    rows = tx.all(
+        """SELECT id FROM nottwice.actions
+           WHERE state = 'approved' AND NOT decided_send
+             AND (retry_until <= now() OR first_started_at + make_interval(secs => key_window_s - key_margin_s) <= now())
+           ORDER BY id LIMIT :limit FOR NO KEY UPDATE SKIP LOCKED""",
+        limit=limit,
+    )
+    moved = [Rescued(r.id, judging.judge(tx, judging.lock(tx, r.id), counts=False)) for r in rows]
+    return [m for m in moved if m.state is not ActionState.APPROVED]
+
+
+def _rescue_one(tx: Transaction, action_id: int, token: UUID, base_s: float) -> Rescued:
+    started = tx.execute(
+        """UPDATE nottwice.action_attempts SET abandoned_at = now()
+           WHERE action_id = :id AND token = :token AND answered_at IS NULL""",
+        id=action_id,
+        token=token,
+    )
+    row = judging.lock(tx, action_id)
+    return Rescued(action_id, judging.judge(tx, row, base_s=base_s, counts=started.rowcount > 0))

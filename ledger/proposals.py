@@ -1,0 +1,117 @@
+"""An action is stored once per (namespace, action key), as it will be sent. Part of the action machine in `actions.py`."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
+
+from ledger.database import Transaction
+from ledger.errors import ContentTooBig
+from ledger.records import Proposal, Proposed, canonical_json, digest_of
+from ledger.states import ActionState
+
+CONTENT_BYTES_MAX = 20_000_000
+SUBJECT_CHARACTERS_MAX = 2000
+
+INSERT = """
+INSERT INTO nottwice.actions (namespace, action_key, key_digest, generation, kind, about, event_id, provider, account, provider_key,
+                              reference, policy, cost, cost_reason, content_digest, key_window_s, key_margin_s, evidence_s,
+                              retry_until, state, due_at)
+VALUES (:namespace, :action_key, :key_digest, 1, :kind, :about, :event_id, :provider, :account, :provider_key,
+        :reference, :policy, :cost, :cost_reason, :content_digest, :key_window_s, :key_margin_s, :evidence_s,
+        now() + make_interval(secs => :retry_for_s), :state, CASE WHEN :state = 'approved' THEN now() END)
+ON CONFLICT (namespace, key_digest, generation) DO NOTHING
+RETURNING id
+"""
+
+
+def propose(tx: Transaction, proposal: Proposal) -> Proposed:
+    """Store an action once per (namespace, action key); whoever comes later gets the one that stands.
+
+    Works inside any transaction of the application, with or without an event. The rendered content is stored now
+    and never changes. Raises ContentTooBig over 20 MB.
+    """
+    content = canonical_json(proposal.content)
+    if len(content) > CONTENT_BYTES_MAX:
+        raise ContentTooBig(
+            f"The content of an action may have {CONTENT_BYTES_MAX} bytes; this one has {len(content)}."
+        )
+    rules, recipients = proposal.rules, [_storable(r) for r in proposal.recipients]
+    digest = request_digest(rules.provider, rules.account, recipients, content)
+    key_digest = digest_of(proposal.action_key)
+    row = tx.first(INSERT, **_columns(tx, proposal, key_digest, digest))
+    if row is None:
+        return _standing(tx, proposal.namespace, key_digest, digest)
+    tx.execute(
+        """INSERT INTO nottwice.action_contents (action_id, content, recipients, subject)
+           VALUES (:id, :content, CAST(:recipients AS text[]), :subject)""",
+        id=row.id,
+        content=content,
+        recipients=recipients,
+        subject=_storable(str(proposal.content.get("subject", "")))[:SUBJECT_CHARACTERS_MAX],
+    )
+    state = ActionState.PROPOSED if rules.approval else ActionState.APPROVED
+    return Proposed(row.id, True, state, True)
+
+
+def request_digest(provider: str, account: str, recipients: Sequence[str], content: bytes) -> bytes:
+    """What an approval names: the account, the recipients and every byte of the rendered request."""
+    return digest_of(provider, account, *recipients, content)
+
+
+def provider_key(installation: UUID, namespace: str, account: str, key_digest: bytes, generation: int) -> str:
+    """The idempotency key that every attempt sends: 43 characters of `A-Za-z0-9-_`.
+
+    Unique over installations and accounts, because a provider's keys can be organisation-wide (AgentMail's are: its
+    documentation, "Idempotency"); in the strictest published alphabet (also AgentMail's: `A-Za-z0-9-._~`, 1 to 256).
+    """
+    raw = digest_of(installation.bytes, namespace, account, key_digest, str(generation))
+    return base64.urlsafe_b64encode(raw).decode().rstrip("=")
+
+
+def reference(key: str) -> str:
+    """Our short mark in the provider's metadata; derived, so that it tells nobody the provider key."""
+    return "nt-" + digest_of("reference", key).hex()[:16]
+
+
+def _columns(tx: Transaction, proposal: Proposal, key_digest: bytes, digest: bytes) -> dict[str, Any]:
+    rules, installation = proposal.rules, tx.one("SELECT id FROM nottwice.installation").id
+    key = provider_key(installation, proposal.namespace, rules.account, key_digest, 1)
+    return {
+        "namespace": proposal.namespace,
+        "action_key": _storable(proposal.action_key),
+        "key_digest": key_digest,
+        "kind": rules.kind,
+        "about": _storable(proposal.about),
+        "event_id": proposal.event_id,
+        "provider": rules.provider,
+        "account": rules.account,
+        "provider_key": key if rules.key_window_s is not None else None,
+        "reference": reference(key),
+        "policy": rules.policy.value,
+        "cost": rules.cost,
+        "cost_reason": rules.cost_reason,
+        "content_digest": digest,
+        "key_window_s": rules.key_window_s,
+        "key_margin_s": rules.key_margin_s,
+        "evidence_s": rules.evidence_s,
+        "retry_for_s": rules.retry_for_s,
+        "state": "proposed" if rules.approval else "approved",
+    }
+
+
+def _standing(tx: Transaction, namespace: str, key_digest: bytes, digest: bytes) -> Proposed:
+    row = tx.one(
+        """SELECT id, state, content_digest FROM nottwice.actions
+           WHERE namespace = :namespace AND key_digest = :key_digest ORDER BY generation DESC LIMIT 1""",
+        namespace=namespace,
+        key_digest=key_digest,
+    )
+    return Proposed(row.id, False, ActionState(row.state), bytes(row.content_digest) == digest)
+
+
+def _storable(text: str) -> str:
+    """What strangers wrote, as PostgreSQL can hold it; the digest of a key is of the text as it was."""
+    return text.replace("\x00", "\ufffd").encode("utf-8", "replace").decode()
