@@ -15,7 +15,7 @@ import psycopg
 import pytest
 import sqlalchemy as sa
 
-from ledger import inbox, recovery, work, workers
+from ledger import endings, inbox, recovery, work, workers
 from ledger.database import Database, Transaction
 from ledger.embedded import Cluster
 from ledger.records import digest_of
@@ -170,7 +170,7 @@ def test_claim_takes_no_more_than_its_limit_whatever_the_statistics(past: Ledger
     assert len(claimed) == limit
 
 
-@pytest.mark.parametrize("statement", [work.COMPLETE, work.RENEW], ids=["complete", "renew"])
+@pytest.mark.parametrize("statement", [endings.COMPLETE, work.RENEW], ids=["complete", "renew"])
 def test_a_group_is_found_by_its_ids(past: Ledger, statement: str) -> None:
     values = leases(past) | ({"lease_s": 30.0} if statement == work.RENEW else {})
     found = plan(past, statement, **values)
@@ -182,7 +182,7 @@ def test_one_event_is_ended_by_its_id(past: Ledger) -> None:
     held = leases(past, 1)
     found = plan(
         past,
-        work.END,
+        endings.END,
         id=held["ids"][0],
         token=held["tokens"][0],
         set_aside=False,

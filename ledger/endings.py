@@ -1,0 +1,139 @@
+"""How a claim of an event ends: complete, retry later, set aside, hand back. Part of the event machine in `work.py`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, Literal
+from uuid import UUID
+
+from ledger import counters
+from ledger.database import Transaction
+from ledger.errors import LeaseLost
+from ledger.payload import shown
+from ledger.records import ClaimedEvent, EventLease
+from ledger.retry import event_delay_s
+from ledger.states import EventState
+
+ERROR_CHARACTERS_MAX = 4000
+
+
+COMPLETE = """
+WITH held AS (
+    SELECT e.id, e.claim_token FROM nottwice.events e
+    JOIN unnest(CAST(:ids AS bigint[]), CAST(:tokens AS uuid[])) AS l(id, token) ON l.id = e.id
+    WHERE e.state = 'processing' AND e.claim_token = l.token
+    ORDER BY e.id FOR NO KEY UPDATE OF e)
+UPDATE nottwice.events e SET
+    state = 'completed', ending = 'done', ended_at = now(), alone = false, last_error = NULL, version = e.version + 1,
+    claim_token = NULL, claimed_by = NULL, claimed_at = NULL, lease_until = NULL
+FROM held WHERE e.id = held.id AND e.state = 'processing' AND e.claim_token = held.claim_token
+RETURNING e.id, e.namespace
+"""
+
+
+def complete(tx: Transaction, leases: Sequence[EventLease], *, writer: UUID) -> set[EventLease]:
+    """End a group's claims in one fenced statement; members that lost their lease are missing from the answer.
+
+    The token decides: a lease that ran out but that nobody has taken may still complete.
+    """
+    rows = tx.all(COMPLETE, **pairs(leases))
+    counters.bump_many(tx, writer, Counter((row.namespace, "completed") for row in rows))
+    ended = {row.id for row in rows}
+    return {lease for lease in leases if lease.event_id in ended}
+
+
+# Puts a held event somewhere else and writes the claim's end, in one statement. A pending event always has an attempt
+# left: whoever has none ends as failed, whatever was asked.
+END = """
+WITH held AS (
+    SELECT id, attempts, attempts_max, claimed_by, claim_token, claimed_at,
+           attempts - CASE WHEN :give_back AND coalesce(accepted_at > now() - make_interval(secs => :give_back_s), true)
+                           THEN 1 ELSE 0 END AS counted
+    FROM nottwice.events
+    WHERE id = :id AND state = 'processing' AND claim_token = :token FOR NO KEY UPDATE),
+judged AS (
+    SELECT held.*, :set_aside OR counted >= attempts_max AS over FROM held),
+moved AS (
+    UPDATE nottwice.events e SET
+        state = CASE WHEN over THEN 'failed' ELSE 'pending' END,
+        due_at = CASE WHEN over THEN NULL ELSE now() + make_interval(secs => :delay_s) END,
+        ended_at = CASE WHEN over THEN now() END, attempts = counted,
+        last_error = coalesce(:error, e.last_error), version = e.version + 1,
+        claim_token = NULL, claimed_by = NULL, claimed_at = NULL, lease_until = NULL
+    FROM judged j WHERE e.id = j.id AND e.state = 'processing' AND e.claim_token = j.claim_token
+    RETURNING e.id, e.state, j.attempts, j.claimed_by, j.claim_token, j.claimed_at),
+noted AS (
+    INSERT INTO nottwice.event_attempts (event_id, attempt, worker, token_digest, claimed_at, ending, error)
+    SELECT id, attempts, claimed_by, sha256(uuid_send(claim_token)), claimed_at,
+           CASE WHEN state = 'failed' THEN 'set_aside' ELSE :ending END, :error FROM moved)
+SELECT state FROM moved
+"""
+
+
+def retry_later(
+    tx: Transaction,
+    lease: EventLease,
+    *,
+    delay_s: float,
+    error: str,
+    counted: bool = True,
+    uncounted_for_s: float = 86_400.0,
+) -> EventState:
+    """Back to pending, due in `delay_s` seconds; to failed when no attempt is left. Raises LeaseLost.
+
+    `counted` False: unavailable, not the event's fault. The attempt is given back while the event was accepted less
+    than `uncounted_for_s` seconds ago; afterwards it counts, so that nothing waits for ever.
+    """
+    ending: Ending = "retry" if counted else "unavailable"
+    return _end(tx, lease, ending, error, delay_s=delay_s, give_back=not counted, give_back_s=uncounted_for_s)
+
+
+def set_aside(tx: Transaction, lease: EventLease, *, error: str) -> None:
+    """To failed: only a person puts it back. Raises LeaseLost."""
+    _end(tx, lease, "set_aside", error)
+
+
+def fail(tx: Transaction, claimed: ClaimedEvent, *, error: str, base_s: float, chance: float) -> EventState:
+    """The event's own failure: wait 2, 4, 8 … seconds, or set aside at the attempt limit. Raises LeaseLost."""
+    delay_s = event_delay_s(claimed.attempt, chance, base_s=base_s)
+    return retry_later(tx, claimed.lease, delay_s=delay_s, error=error)
+
+
+def hand_back(tx: Transaction, lease: EventLease) -> None:
+    """Back to pending at once, the attempt not burnt: this worker is going. Raises LeaseLost."""
+    _end(tx, lease, "handed_back", None, give_back=True)
+
+
+Ending = Literal["retry", "unavailable", "set_aside", "handed_back"]
+
+
+def _end(
+    tx: Transaction,
+    lease: EventLease,
+    ending: Ending,
+    error: str | None,
+    *,
+    delay_s: float = 0.0,
+    give_back: bool = False,
+    give_back_s: float | None = None,
+) -> EventState:
+    row = tx.first(
+        END,
+        id=lease.event_id,
+        token=lease.token,
+        set_aside=ending == "set_aside",
+        ending=ending,
+        error=None if error is None else shown(error)[:ERROR_CHARACTERS_MAX],
+        delay_s=delay_s,
+        give_back=give_back,
+        give_back_s=give_back_s,
+    )
+    if row is None:
+        raise LeaseLost(f"The claim of event {lease.event_id} is in other hands.")
+    return EventState(row.state)
+
+
+def pairs(leases: Sequence[EventLease]) -> dict[str, Any]:
+    """Leases as the two arrays that a fenced statement takes."""
+    return {"ids": [lease.event_id for lease in leases], "tokens": [lease.token for lease in leases]}
