@@ -24,9 +24,10 @@ from ledger.database import Database, Transaction, sqlstate
 from ledger.errors import LeaseLost, Unavailable
 from ledger.records import ClaimedEvent
 from ledger.settings import Settings
-from worker.handlers import Handler, Propose, RetryLater, SetAside, in_words
+from worker.handlers import Handler, Propose, RetryLater, SetAside
 from worker.heartbeat import clock
 from worker.observer import note
+from worker.words import in_words
 
 GROUP_LOCK_WAIT = (
     "50ms"  # a group that fights over the user's rows gives up early; alone each may wait longer

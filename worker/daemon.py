@@ -23,12 +23,13 @@ from ledger.settings import Settings, load
 from worker import providers
 from worker.alone import MakingWay
 from worker.executor import BESIDE, Executor
-from worker.handlers import Handlers, in_words
+from worker.handlers import Handlers
 from worker.heartbeat import Heartbeat, clock
 from worker.maintenance import Maintenance
 from worker.observer import note
 from worker.providers import Provider
 from worker.sender import Sender
+from worker.words import in_words
 
 REPLACE_ME = (
     75  # exit code: a handler ran too long, this process should be started anew (sysexits: try again)

@@ -18,20 +18,15 @@ propose)`. An apply part may run twice but commits once: it keeps no state and n
 from __future__ import annotations
 
 import asyncio
-import importlib
 import inspect
-import sys
-import traceback
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from ledger import actions
 from ledger.database import Transaction
 from ledger.errors import Misconfigured
-from ledger.records import Email, Event, Proposal, Proposed
-from ledger.settings import Settings
+from ledger.records import Event
+from worker.proposing import Propose as Propose
 
 Part = Callable[..., Any]
 Kind = tuple[str, str]  # source name and event type
@@ -152,76 +147,3 @@ class Handlers:
             handler.refuse("is registered twice; keep one")
         self._by_kind[kind] = handler
         return handler
-
-
-@dataclass(frozen=True, slots=True)
-class Propose:
-    """What an apply part is given to propose external actions with: once per key, whoever proposes first."""
-
-    tx: Transaction
-    event: Event
-    settings: Settings
-    made: list[tuple[str, Proposed]] = field(default_factory=list)
-
-    def __call__(
-        self,
-        kind: str,
-        key: str,
-        content: Email | Mapping[str, Any],
-        *,
-        recipients: tuple[str, ...] = (),
-        about: str = "",
-    ) -> Proposed:
-        to = recipients or (content.to + content.cc + content.bcc if isinstance(content, Email) else ())
-        stored = content.content() if isinstance(content, Email) else content
-        rules = self.settings.rules(kind)
-        proposal = Proposal(self.event.namespace, key, rules, stored, tuple(to), about, self.event.id)
-        proposed = actions.propose(self.tx, proposal)
-        self.made.append((kind, proposed))
-        return proposed
-
-
-def load(settings: Settings) -> Handlers:
-    """The registry of the configured module. Raises Misconfigured with the reason in one sentence."""
-    name = settings.worker.handlers
-    if not name:
-        return Handlers()
-    beside = str(settings.config.parent if settings.config else Path.cwd())
-    if beside not in sys.path:
-        sys.path.insert(0, beside)
-    found = getattr(_import(name), "handlers", None)
-    if not isinstance(found, Handlers):
-        raise Misconfigured(f"[worker] handlers: the module {name} has no `handlers = Handlers()`.")
-    found.check(settings.sources)
-    return found
-
-
-def _import(name: str) -> object:
-    try:
-        return importlib.import_module(name)
-    except Misconfigured:
-        raise
-    except (Exception, SystemExit) as error:  # whatever the user's module does while it is imported
-        raise Misconfigured(
-            f"[worker] handlers: the module {name} cannot be imported: {in_words(error)}."
-        ) from error
-
-
-def in_words(error: BaseException) -> str:
-    """An error of somebody else's code in one line: its type, its words, and where it was raised.
-
-    Of a database's error only the first line of the server: the rest quotes statements, keys and values.
-    """
-    original = getattr(error, "orig", None) or error
-    words = " ".join(
-        str(getattr(getattr(original, "diag", None), "message_primary", None) or original).split()
-    )
-    frames = traceback.extract_tb(error.__traceback__)
-    where = next(
-        (f" ({Path(f.filename).name}, line {f.lineno})" for f in reversed(frames) if _is_users(f)), ""
-    )
-    return f"{type(original).__name__}{': ' if words else ''}{words}{where}"
-
-
-def _is_users(frame: traceback.FrameSummary) -> bool:
-    return "site-packages" not in frame.filename and not frame.filename.startswith("<frozen")

@@ -16,7 +16,9 @@ import pytest
 from ledger.errors import Misconfigured
 from ledger.records import Event, Mode
 from tests.fix_worker import CONFIGURATION
-from worker.handlers import Handlers, in_words, load
+from worker.handlers import Handlers
+from worker.loading import load
+from worker.words import in_words
 
 EVENT = Event(7, "acme", "shop", "sale", "k", b"{}", datetime.now(UTC), None, Mode.FIRST, 1)
 

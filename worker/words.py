@@ -1,0 +1,26 @@
+"""Errors of other people's code in words."""
+
+from __future__ import annotations
+
+import traceback
+from pathlib import Path
+
+
+def in_words(error: BaseException) -> str:
+    """An error of somebody else's code in one line: its type, its words, and where it was raised.
+
+    Of a database's error only the first line of the server: the rest quotes statements, keys and values.
+    """
+    original = getattr(error, "orig", None) or error
+    words = " ".join(
+        str(getattr(getattr(original, "diag", None), "message_primary", None) or original).split()
+    )
+    frames = traceback.extract_tb(error.__traceback__)
+    where = next(
+        (f" ({Path(f.filename).name}, line {f.lineno})" for f in reversed(frames) if _is_users(f)), ""
+    )
+    return f"{type(original).__name__}{': ' if words else ''}{words}{where}"
+
+
+def _is_users(frame: traceback.FrameSummary) -> bool:
+    return "site-packages" not in frame.filename and not frame.filename.startswith("<frozen")
