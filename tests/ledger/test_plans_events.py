@@ -123,6 +123,7 @@ def claim_values(*, alone: bool, limit: int = 10) -> dict[str, Any]:
         "alone": alone,
         "limit": limit,
         "worker": uuid4(),
+        "attempts_max": work.ATTEMPTS_MAX,
         "lease_s": 30.0,
     }
 
