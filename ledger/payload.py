@@ -48,6 +48,12 @@ def identity(value: Any) -> str | None:
     return text if text.strip() else None
 
 
+def texts(value: Any) -> tuple[str, ...]:
+    """A text, or the texts of a list, each without blanks around it; what is neither or empty is left out."""
+    given = value if isinstance(value, list) else [value]
+    return tuple(one.strip() for one in given if isinstance(one, str) and one.strip())
+
+
 def moment(value: Any) -> datetime | None:
     """A time in UTC: ISO 8601, or Unix seconds (milliseconds from 10¹¹ on). None for anything else.
 

@@ -14,18 +14,54 @@ Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 PositiveSeconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1)]
 Name = Annotated[str, Field(min_length=1, max_length=200)]
+What = Literal["sent", "delivered", "bounced", "complained", "rejected"]
 
 # AgentMail's documentation: a key is kept for 24 h after completion. Inboxili has no keys.
 KEY_WINDOWS_S = {"agentmail": 86_400.0}
 # Of a stop, for what comes after worker and receiver: a second each for console, sandbox and the way from one to the next.
 STOP_AFTERWARDS_S = 3.0
 URL_SAFE = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
-# What only the generic source knows; the other kinds bring these facts along.
-GENERIC_ONLY = (
-    *("signature_header", "signature_prefix", "encoding", "timestamp_header", "delivery_header"),
-    *("key_header", "key_path", "key_with", "type_header", "type_path", "type_constant", "time_path"),
-    *("signed", "timestamp_unit"),
-)
+BODY_PATHS = ("key_path", "type_path", "time_path")
+NOTICE_PATHS = ("message_path", "recipient_path", "reference_path")
+# What only some kinds can be told; the others bring these facts along.
+TAKES: dict[str, frozenset[str]] = {
+    "generic": frozenset(
+        (
+            *("signature_header", "signature_prefix", "encoding", "timestamp_header", "delivery_header"),
+            *("key_header", "key_with", "type_header", "type_constant", "signed", "timestamp_unit"),
+            *BODY_PATHS,
+        )
+    ),
+    "inboxili": frozenset(("notices", *BODY_PATHS, *NOTICE_PATHS)),
+}
+# Where the parts of a body stand, by kind, unless the table says otherwise. Inboxili does not publish its webhook's
+# body: `message_id` is the word of its maker's article and of its API, `to` that of its API; the others are assumed.
+ASSUMED_PATHS: dict[str, dict[str, str]] = {
+    "inboxili": {
+        "key_path": "id",
+        "type_path": "type",
+        "time_path": "timestamp",
+        "message_path": "message_id",
+        "recipient_path": "to",
+    }
+}
+# Which types say what became of a message. AgentMail's: agentmail 2.0.18, events/types. Inboxili's article speaks of
+# delivered and bounced webhooks; that these are the types' whole names, and the other two, is assumed.
+NOTICE_TYPES: dict[str, dict[str, What]] = {
+    "agentmail": {
+        "message.sent": "sent",
+        "message.delivered": "delivered",
+        "message.bounced": "bounced",
+        "message.complained": "complained",
+        "message.rejected": "rejected",
+    },
+    "inboxili": {
+        "sent": "sent",
+        "delivered": "delivered",
+        "bounced": "bounced",
+        "complained": "complained",
+    },
+}
 
 
 class _Table(BaseModel):
@@ -39,7 +75,7 @@ class SourceSettings(_Table):
     `data.object.id`.
     """
 
-    kind: Literal["agentmail", "generic"]
+    kind: Literal["agentmail", "generic", "inboxili"]
     namespace: Name = Field(default="", validate_default=False)
     secrets: tuple[Name, ...] = Field(min_length=1)
     success_status: Literal[200, 202, 204] | None = None
@@ -64,22 +100,54 @@ class SourceSettings(_Table):
     type_constant: str = ""
     time_path: str = ""
 
+    # What becomes of messages we sent: through which [providers.NAME] they went, and where the parts stand.
+    provider: str = ""
+    notices: dict[Name, What] = {}  # what each type means, where it is not as its kind is known for
+    message_path: str = ""
+    recipient_path: str = ""
+    reference_path: str = ""  # our own mark, where the provider sends it back
+
+    def path(self, name: str) -> str:
+        """One of the paths: as the table says, else as its kind is known for; "" when there is none."""
+        if name in self.model_fields_set:
+            return str(getattr(self, name))
+        return ASSUMED_PATHS.get(self.kind, {}).get(name, "")
+
+    @property
+    def notice_types(self) -> dict[str, What]:
+        """The types that say what became of a message we sent."""
+        return self.notices or NOTICE_TYPES.get(self.kind, {})
+
     @model_validator(mode="after")
     def _fits_its_kind(self) -> Self:
-        if self.kind != "generic":
-            for name in self.model_fields_set.intersection(GENERIC_ONLY):
-                raise _wrong(
-                    name, f"a source of kind {self.kind} has its own rules; only kind generic takes it"
-                )
-        elif not self.signature_header:
+        for name in sorted(self.model_fields_set - TAKES.get(self.kind, frozenset())):
+            if takers := [kind for kind, names in TAKES.items() if name in names]:
+                what = f"a source of kind {self.kind} has its own rules; only kind {' and '.join(takers)} takes it"
+                raise _wrong(name, what)
+        if self.kind == "generic":
+            self._names_its_key()
+        if self.kind in ASSUMED_PATHS:
+            self._finds_its_events()
+        return self
+
+    def _names_its_key(self) -> None:
+        if not self.signature_header:
             raise _wrong(
                 "signature_header", 'is missing; a generic source names the header, as in "X-Signature"'
             )
-        elif bool(self.key_header) == bool(self.key_path):
+        if bool(self.key_header) == bool(self.key_path):
             raise _wrong(
                 "key_path", "a generic source has either key_header or key_path, which finds the event's key"
             )
-        return self
+
+    def _finds_its_events(self) -> None:
+        if not self.path("type_path"):
+            raise _wrong("type_path", "is empty; without a type no event can be told from another")
+        if not (self.path("key_path") or self.path("message_path")):
+            raise _wrong("key_path", "is empty, and so is message_path; one of them makes the event's key")
+        for name in (*BODY_PATHS, *NOTICE_PATHS):
+            if self.path(name) and not all(self.path(name).split(".")):
+                raise _wrong(name, "has an empty part; write names with dots, as in data.object.id")
 
 
 class ProviderSettings(_Table):
@@ -230,9 +298,15 @@ class Tables(_Table):
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
-        for name in self.sources:
+        for name, source in self.sources.items():
             if not URL_SAFE.fullmatch(name):
                 raise _wrong(("sources", name), "stands in an address: use letters, digits, - and _")
+            if source.provider and source.provider not in self.providers:
+                known = ", ".join(self.providers) or "none"
+                raise _wrong(
+                    ("sources", name, "provider"),
+                    f"there is no [providers.{source.provider}]; known are: {known}",
+                )
         for kind, action in self.actions.items():
             if action.provider not in self.providers:
                 known = ", ".join(self.providers) or "none"

@@ -1,7 +1,7 @@
 """Signed webhooks as a provider would post them: to see with one's own eyes that copies are accepted once.
 
 Signatures by the providers' documents: AgentMail's are Svix's (docs.svix.com, verifying payloads: HMAC-SHA256 over
-`id.timestamp.body`, base64); a generic source's follow its configuration.
+`id.timestamp.body`, base64); Inboxili's as its package checks them; a generic source's follow its configuration.
 """
 
 from __future__ import annotations
@@ -83,6 +83,8 @@ def signed(
     secret, at_s = settings.secret(found.secrets[0]), int(time.time()) if at_s is None else at_s
     if found.kind == "agentmail":
         return svix(secret, delivery, at_s, body)
+    if found.kind == "inboxili":
+        return {"X-Inboxili-Signature": hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()}
     return generic(found, secret, delivery, at_s, body)
 
 
@@ -123,6 +125,9 @@ def example(source: SourceSettings, number: int) -> bytes:
     if source.kind == "agentmail":
         sender = f"Customer {number} <customer{number}@example.com>"
         return message_received(sender, f"A question ({number})", "How does this work?")
+    if source.kind == "inboxili":
+        message_id = f"<{secrets.token_hex(10)}@example.com>"
+        return inboxili_notice(source, "delivered", message_id, f"customer{number}@example.com")
     document = invoice_paid(
         f"INV-{secrets.randbelow(900_000) + 100_000}", f"customer{number}@example.com", "49.00"
     )
@@ -161,6 +166,15 @@ def message_received(sender: str, subject: str, text: str, inbox: str = "support
     }
     event = {"type": "event", "event_type": "message.received", "event_id": f"evt_{secrets.token_hex(10)}"}
     return json.dumps(event | {"message": message}, ensure_ascii=False).encode()
+
+
+def inboxili_notice(source: SourceSettings, type_: str, message_id: str, recipient: str) -> bytes:
+    """What became of a message, as we assume that Inboxili says it: the parts stand where the source looks for them."""
+    document: dict[str, Any] = {}
+    parts = {"key": f"evt_{secrets.token_hex(10)}", "type": type_, "time": _now()}
+    for name, value in (parts | {"message": message_id, "recipient": recipient}).items():
+        _place(document, source.path(f"{name}_path"), value)
+    return json.dumps(document).encode()
 
 
 def _place(document: dict[str, Any], path: str, value: Any) -> None:

@@ -130,7 +130,7 @@ PROVIDER = '[providers.am]\nkind = "agentmail"\nkey = "k"\n'
         ("[worker]\nslots = 3\nlease = 4\n", "line 3: [worker] lease is not a setting; did you mean lease_s?"),
         ("[wroker]\n", "line 1: wroker is not a setting; did you mean worker?"),
         ('[sources.a]\nkind = "agentmial"\nsecrets = ["s"]',
-         "line 2: [sources.a] kind must be one of agentmail, generic; did you mean agentmail?"),
+         "line 2: [sources.a] kind must be one of agentmail, generic, inboxili; did you mean agentmail?"),
         ('[worker]\nlease_s = "30"\n', "line 2: [worker] lease_s must be a number."),
         ("[worker]\nslots = true\n", "line 2: [worker] slots must be a whole number."),
         ("[worker]\n\n# more\nslots = 1.5\n", "line 4: [worker] slots must be a whole number."),

@@ -40,6 +40,7 @@ SECRETS = {
     "AGENTMAIL": "whsec_c2VjcmV0",
     "SHOP": "shop-secret",
     "AGENTMAIL_API": "am-key",
+    "INBOXILI": "inboxili-secret",
     "INBOXILI_API": "ix-key",
 }
 

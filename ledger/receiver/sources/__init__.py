@@ -6,9 +6,10 @@ from ledger.errors import Misconfigured
 from ledger.receiver.sources.adapter import Adapter
 from ledger.receiver.sources.agentmail import AgentMail
 from ledger.receiver.sources.generic import Generic
+from ledger.receiver.sources.inboxili import Inboxili
 from ledger.settings import Settings
 
-KINDS: dict[str, type[Adapter]] = {"agentmail": AgentMail, "generic": Generic}
+KINDS: dict[str, type[Adapter]] = {"agentmail": AgentMail, "generic": Generic, "inboxili": Inboxili}
 
 
 def adapters(settings: Settings) -> dict[str, Adapter]:
