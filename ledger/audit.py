@@ -6,19 +6,14 @@ The database refuses a person's change without its row, and a row without its ch
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Literal
-
-import sqlalchemy as sa
 
 from ledger.database import Database, Transaction
 from ledger.errors import AlreadyDecided, Incomplete, NotAllowed
 from ledger.records import Act, Role
-from ledger.seals import Verification as Verification
 from ledger.seals import seal as seal
 from ledger.seals import unsealed as unsealed
-from ledger.seals import verify as verify
 
 Entity = Literal["event", "action", "request", "conflict", "quarantine", "audit", "provider", "installation"]
 REVEALERS = frozenset(Role) - {Role.VIEWER}
@@ -143,31 +138,6 @@ def entry_time(tx: Transaction, audit_id: int) -> datetime:
     """When an entry was made."""
     at: datetime = tx.one("SELECT at FROM nottwice.audit WHERE id = :id", id=audit_id).at
     return at
-
-
-LISTING = """
-SELECT a.id, a.at, coalesce(p.name, a.role) AS who, a.role, a.act, a.entity, a.entity_id, a.outcome, a.why, a.looked_at, a.known,
-       a.state_before, a.state_after, a.detail,
-       EXISTS (SELECT FROM nottwice.audit_seals s WHERE s.audit_id = a.id) AS sealed
-FROM nottwice.audit a LEFT JOIN nottwice.people p ON p.id = a.person_id
-WHERE (CAST(:before AS bigint) IS NULL OR a.id < :before)
-  AND (CAST(:entity AS text) IS NULL OR (a.entity = :entity AND (CAST(:entity_id AS bigint) IS NULL OR a.entity_id = :entity_id)))
-  AND (CAST(:person AS bigint) IS NULL OR a.person_id = :person)
-ORDER BY a.id DESC LIMIT :limit
-"""
-
-
-def listing(
-    tx: Transaction,
-    *,
-    before: int | None = None,
-    entity: Entity | None = None,
-    entity_id: int | None = None,
-    person: int | None = None,
-    limit: int = 100,
-) -> Sequence[sa.Row[Any]]:
-    """Entries, newest first; `before` is the last id of the page before."""
-    return tx.all(LISTING, before=before, entity=entity, entity_id=entity_id, person=person, limit=limit)
 
 
 def _unchanged(tx: Transaction, entity: Entity, entity_id: int) -> dict[str, str | None]:
