@@ -28,7 +28,6 @@ T = TypeVar("T")
 LOG = logging.getLogger("nottwice.console")
 FORMS = UUID("6f1d1c52-6a0e-4d57-9a0f-7c1b8a4f2f60")  # the name space of one-time ids
 COOKIE = "nottwice_acts_as"
-LOCAL = "local"  # who vouches for the people of the configuration
 REVEALERS = frozenset(Role) - {Role.VIEWER}
 
 
@@ -124,7 +123,7 @@ def me() -> Person:
         given = chosen()
         subject = given.email or given.name
         st.session_state["me"] = house().database.run(
-            lambda tx: people.person(tx, LOCAL, subject, given.name, given.email, given.role)
+            lambda tx: people.person(tx, people.LOCAL, subject, given.name, given.email, given.role)
         )
     known: Person = st.session_state["me"]
     return known
@@ -177,14 +176,15 @@ def incomplete(
 
 def act(
     what: str,
-    action_id: int,
+    entity_id: int,
     do: Callable[[Transaction, Act], T],
     *,
     form: UUID,
     why: str = "",
     looked_at: tuple[str, ...] = (),
+    entity: audit.Entity = "action",
 ) -> Result:
-    """Carry out one act of this person about one send, or say why not. Never raises for what the ledger says.
+    """Carry out one act of this person about one row, or say why not. Never raises for what the ledger says.
 
     A refused or failed try is noted in the audit in a transaction of its own; a twin of an act that was done is
     none. Every viewer's figures are counted anew afterwards.
@@ -195,10 +195,10 @@ def act(
     except AlreadyDecided as error:
         if error.same_form:
             return Twice(error.what, error.at)
-        tried_at = _note(audit.refused, given, what, action_id, str(error))
+        tried_at = _note(audit.refused, given, what, entity, entity_id, str(error))
         return Lost(error.who, error.what, error.at, tried_at or error.at)
     except Declined as error:
-        _note(audit.refused, given, what, action_id, str(error))
+        _note(audit.refused, given, what, entity, entity_id, str(error))
         return Changed() if isinstance(error, Stale) else Refused(str(error))
     except Unavailable:
         return TryAgain(
@@ -206,7 +206,7 @@ def act(
         )
     except Exception as error:  # whatever it was, the person is told and the audit notes it
         LOG.exception("an act failed")
-        _note(audit.failed, given, what, action_id, type(error).__name__)
+        _note(audit.failed, given, what, entity, entity_id, type(error).__name__)
         return TryAgain(
             "This could not be written down, so nothing was done. Try again, or tell an administrator."
         )
@@ -214,11 +214,13 @@ def act(
         house().count_anew()
 
 
-def _note(note: Callable[..., int], given: Act, what: str, action_id: int, reason: str) -> datetime | None:
+def _note(
+    note: Callable[..., int], given: Act, what: str, entity: audit.Entity, entity_id: int, reason: str
+) -> datetime | None:
     """Into the audit, in a transaction of its own. What cannot be noted is logged: the act was not done anyway."""
 
     def noted(tx: Transaction) -> datetime:
-        note(tx, given, what, "action", action_id, reason)
+        note(tx, given, what, entity, entity_id, reason)
         return views_review.now(tx)
 
     try:

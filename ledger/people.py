@@ -5,6 +5,8 @@ from __future__ import annotations
 from ledger.database import Transaction
 from ledger.records import Person, Role
 
+LOCAL = "local"  # who vouches for the people of the configuration
+
 
 def person(tx: Transaction, issuer: str, subject: str, name: str, email: str, role: Role) -> Person:
     """The person's row, made at the first sight. The role is of this session and is not stored."""
