@@ -11,6 +11,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
@@ -128,10 +129,20 @@ def console() -> None:
 
 
 @app.command()
+def sandbox() -> None:
+    """Run the sandbox provider: it speaks the providers' APIs, accepts every e-mail and sends none.
+
+    Point a provider's base_url at it to try a configuration: base_url = "http://127.0.0.1:{sandbox_port}".
+    """
+    _become("worker.sandbox")
+
+
+@app.command()
 def simulate(
     source: Annotated[str, typer.Argument(help="A [sources.NAME] of the configuration.")],
     copies: Annotated[int, typer.Option(min=1, help="Deliveries of each event, all at once.")] = 1,
-    burst: Annotated[int, typer.Option(min=1, help="How many different events.")] = 1,
+    burst: Annotated[int, typer.Option(min=1, help="How many different invented events.")] = 1,
+    file: Annotated[Path | None, typer.Option(help="Deliver the body in this file instead.")] = None,
 ) -> None:
     """Post signed webhooks to the receiver, as the provider would.
 
@@ -142,7 +153,7 @@ def simulate(
         from ledger.simulate import send
 
         settings = load()
-        report = send(settings, source, copies=copies, burst=burst)
+        report = send(settings, source, copies=copies, burst=burst, file=file)
     _print(report)
 
 

@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from ledger.errors import Misconfigured, Unavailable
@@ -29,16 +30,31 @@ AT_ONCE_MAX = 50
 _opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
-def send(settings: Settings, source: str, *, copies: int = 1, burst: int = 1) -> str:
-    """Post `burst` different events, each `copies` times, all at once; returns what was answered, in words.
+def send(
+    settings: Settings, source: str, *, copies: int = 1, burst: int = 1, file: Path | None = None
+) -> str:
+    """Post `burst` invented events, each `copies` times, all at once; returns what was answered, in words.
 
-    Raises Misconfigured for a source that is not configured, Unavailable when no receiver answers.
+    With `file` its bytes are the one body. Raises Misconfigured for a source that is not configured and a file that
+    cannot be read, Unavailable when no receiver answers.
     """
-    bodies = [example(configured(settings, source), number + 1) for number in range(burst)]
+    bodies = _bodies(configured(settings, source), burst, file)
+    burst = len(bodies)
     answers = Counter(post_all(settings, source, [body for body in bodies for _ in range(copies)]))
     said = ", ".join(f"{count} × {status}" for status, count in sorted(answers.items()))
     events = "1 event" if burst == 1 else f"{burst} events"
     return f"{events} of {source}, delivered {copies} × each: the receiver answered {said}."
+
+
+def _bodies(source: SourceSettings, burst: int, file: Path | None) -> list[bytes]:
+    if file is None:
+        return [example(source, number + 1) for number in range(burst)]
+    if burst > 1:
+        raise Misconfigured("A file holds one event. Leave out --burst, or the file.")
+    try:
+        return [file.read_bytes()]
+    except OSError as error:
+        raise Misconfigured(f"The file {file} cannot be read: {error.strerror}.") from error
 
 
 def configured(settings: Settings, source: str) -> SourceSettings:

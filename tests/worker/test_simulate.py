@@ -173,3 +173,24 @@ def test_an_unknown_source_is_named(settings: Callable[[int], Settings]) -> None
 def test_without_a_receiver_it_says_so(settings: Callable[[int], Settings], unused_port: int) -> None:
     with pytest.raises(Unavailable, match=f"port {unused_port}.*nottwice up"):
         simulate.send(settings(unused_port), "shop")
+
+
+def test_a_file_is_delivered_byte_for_byte(
+    raw_server: Callable[[Script], RawServer], settings: Callable[[int], Settings], tmp_path: Path
+) -> None:
+    server, file = raw_server(created), tmp_path / "event.json"
+    file.write_bytes(b'{"id" : "\xf0\x9f\x8e\x89"}\n')
+    said = simulate.send(settings(port_of(server)), "shop", copies=2, file=file)
+    assert said == "1 event of shop, delivered 2 × each: the receiver answered 2 × 202."
+    assert [received(raw)[2] for raw in server.requests] == [file.read_bytes()] * 2
+
+
+def test_a_file_that_is_not_there_and_a_burst_of_one_file_are_refused(
+    settings: Callable[[int], Settings], tmp_path: Path
+) -> None:
+    for burst, path, words in (
+        (1, tmp_path / "none", "cannot be read: No such file"),
+        (2, tmp_path, "one event"),
+    ):
+        with pytest.raises(Misconfigured, match=words):
+            simulate.send(settings(1), "shop", burst=burst, file=path)

@@ -33,6 +33,9 @@ def main() -> int:
             "Choose another with NOTTWICE_SANDBOX_PORT.\n"
         )
         return 2
+    sys.stderr.write(
+        f"The sandbox provider listens at http://127.0.0.1:{settings.sandbox_port}/, where its log is. Ctrl-C ends it.\n"
+    )
     config = uvicorn.Config(app, log_level="critical", access_log=False, timeout_graceful_shutdown=1)
     uvicorn.Server(config).run(sockets=[listener])
     return 0
