@@ -64,7 +64,7 @@ class Maintenance:
         return lambda: self._database.run(body)
 
     def sweep(self) -> None:
-        """Take back expired leases, once living workers had their chance to renew."""
+        """Take back expired leases, and judge what waited too long, once living workers had their chance."""
         w = self._settings
         # The loop may be waiting for work when a sweep is due: that is no outage.
         every_s = max(w.sweep_s, w.patience_s)
@@ -72,13 +72,16 @@ class Maintenance:
         if may:  # apart: trouble with one kind must not keep the other
             self._do("rescue events", lambda: self._in_batches(self._rescue_events, "event_id"))
             self._do("rescue actions", lambda: self._in_batches(self._rescue_actions, "action_id"))
+            self._do("expire actions", lambda: self._in_batches(self._expire_actions, "action_id", "expired"))
 
-    def _in_batches(self, rescue: Callable[[Transaction], list[Rescued]], name: str) -> None:
+    def _in_batches(
+        self, take: Callable[[Transaction], list[Rescued]], name: str, event: str = "rescued"
+    ) -> None:
         for _ in range(BATCHES_MAX):
-            rescued = self._database.run(rescue)
-            for one in rescued:
-                note("rescued", **{name: one.id}, state=one.state.value)
-            if len(rescued) < ROWS_MAX:
+            taken = self._database.run(take)
+            for one in taken:
+                note(event, **{name: one.id}, state=one.state.value)
+            if len(taken) < ROWS_MAX:
                 return
 
     def _rescue_events(self, tx: Transaction) -> list[Rescued]:
@@ -87,3 +90,7 @@ class Maintenance:
     @staticmethod
     def _rescue_actions(tx: Transaction) -> list[Rescued]:
         return actions.rescue(tx, limit=ROWS_MAX)
+
+    @staticmethod
+    def _expire_actions(tx: Transaction) -> list[Rescued]:
+        return actions.expire(tx, limit=ROWS_MAX)

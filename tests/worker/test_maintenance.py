@@ -9,9 +9,9 @@ from uuid import uuid4
 
 import pytest
 
-from ledger import audit, people, work
+from ledger import actions, answers, audit, people, work
 from ledger.database import Database
-from ledger.records import Act, Role, Worker
+from ledger.records import Act, AttemptRef, Role, Unknown, Worker
 from tests.fix_worker import SWEEP_S, WITHIN_S, Notes, Workshop
 from worker.maintenance import Duty, Maintenance
 
@@ -66,8 +66,6 @@ def test_after_an_outage_living_workers_come_first(workshop: Workshop, maintenan
 def test_trouble_with_events_does_not_keep_actions_from_their_rescue(
     workshop: Workshop, maintenance: Maintenance, notes: Notes, propose_one: Callable[..., int]
 ) -> None:
-    from ledger import actions
-
     action = propose_one()
     workshop.accept("sale")
     expire(workshop)
@@ -83,6 +81,44 @@ def test_trouble_with_events_does_not_keep_actions_from_their_rescue(
     maintenance.run_due()
     assert notes.of("duty failed", duty="rescue events")
     assert notes.of("rescued", action_id=action, state="approved")
+
+
+def test_an_action_whose_time_ended_goes_where_its_history_says_though_nobody_claims_it(
+    workshop: Workshop, maintenance: Maintenance, notes: Notes, propose_one: Callable[..., int]
+) -> None:
+    """Its account is paused, or no sender runs: the sweep puts it before a person, or gives it up."""
+    uncertain, in_time, untried = (propose_one(f"receipt:{n}") for n in range(3))
+    for action in (uncertain, in_time):
+        attempt = _started(workshop, action)
+        workshop.database.run(
+            lambda tx, a=attempt: answers.record_answer(tx, a, Unknown("no answer"), chance=0, writer=uuid4())
+        )  # type: ignore[misc]
+    _aged(workshop, uncertain, "first_started_at", 86_400 - 900)
+    workshop.run(
+        "UPDATE nottwice.action_attempts SET started_at = started_at - interval '24 h' WHERE action_id = :id",
+        id=uncertain,
+    )
+    _aged(workshop, untried, "retry_until", 30 * 86_400)
+    maintenance.run_due()
+    states = {row.id: row.state for row in workshop.rows("SELECT id, state FROM nottwice.actions")}
+    assert states == {uncertain: "needs_review", in_time: "approved", untried: "failed"}
+    assert notes.of("expired", action_id=uncertain, state="needs_review")
+    assert notes.of("expired", action_id=untried, state="failed") and len(notes.of("expired")) == 2
+
+
+def _started(workshop: Workshop, action: int) -> AttemptRef:
+    claimed = workshop.database.run(lambda tx: actions.claim(tx, WORKER, ["post"], lease_s=30))
+    assert claimed is not None and claimed.lease.action_id == action
+    return workshop.database.run(lambda tx: actions.start(tx, claimed.lease))
+
+
+def _aged(workshop: Workshop, action: int, column: str, seconds: float) -> None:
+    """What time does to one of an action's times."""
+    workshop.run(
+        f"UPDATE nottwice.actions SET {column} = {column} - make_interval(secs => :s) WHERE id = :id",
+        s=seconds,
+        id=action,
+    )
 
 
 def test_seals_are_written_while_there_is_work_and_in_calm_times_too(
