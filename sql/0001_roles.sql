@@ -70,6 +70,10 @@ BEGIN
 END
 $$;
 
+-- A temporary table shadows a real one of the same name, and writes where nobody looks: no login of ours needs one.
+-- What else uses this database and needs them is granted it by its owner: GRANT TEMPORARY ON DATABASE … TO ….
+DO $$ BEGIN EXECUTE format('REVOKE TEMPORARY ON DATABASE %I FROM PUBLIC', current_database()); END $$;
+
 GRANT USAGE ON SCHEMA nottwice TO
     nottwice_receiver, nottwice_worker, nottwice_console,
     nottwice_viewer, nottwice_support, nottwice_engineer, nottwice_auditor, nottwice_admin;

@@ -92,6 +92,20 @@ def test_the_console_without_a_person_reads_and_changes_nothing(sends: Sends) ->
         assert sqlstate(error.value) == DENIED
 
 
+LOGINS = ("nottwice_receiver", "nottwice_worker", "nottwice_console")
+
+
+@pytest.mark.parametrize("name", [*LOGINS, *(f"nottwice_{role}" for role in Role)])
+def test_nobody_makes_temporary_tables(sends: Sends, name: str) -> None:
+    """Asked of the database that was migrated: what it grants is not copied to those that are made from it."""
+    (answer,) = sends.rows(
+        """SELECT has_database_privilege(:name, 'template_nottwice', 'TEMPORARY') AS makes,
+                  has_database_privilege(:name, 'template_nottwice', 'CONNECT') AS connects""",
+        name=name,
+    )
+    assert answer.connects and not answer.makes
+
+
 # ── No change without its audit row ───────────────────────────────────────────────────────────────────
 
 CLOSE = """UPDATE nottwice.actions SET state = 'closed', settled_at = now(), review_since = NULL,
