@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from datetime import datetime
-from decimal import Decimal
 from enum import StrEnum
 from typing import Any
 from uuid import UUID
+
+from ledger.payload import parse
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +90,11 @@ class Event:
     run: int
 
     def json(self) -> Any:
-        """The body parsed as JSON; numbers keep their digits (`decimal.Decimal` for fractions)."""
-        return json.loads(self.body, parse_float=Decimal)
+        """The body parsed by the rules that accepted it: no number is rounded (fractions are `decimal.Decimal`).
+
+        Raises `ledger.payload.Malformed`, a ValueError, for a body that is no JSON by those rules, as of a form.
+        """
+        return parse(self.body)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from ledger import payload
 from ledger.payload import Malformed
+from ledger.records import Event, Mode
 
 DOCUMENTS = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),
@@ -211,3 +212,16 @@ def test_volatile_members_are_no_content() -> None:
     changed = {**again, "meta": {"sent_at": 9, "kept": 2}}
     assert payload.content_digest(first, volatile) != payload.content_digest(changed, volatile)
     assert first["attempt"] == 1 and first["meta"] == {"sent_at": 1, "kept": 1}
+
+
+@pytest.mark.parametrize(
+    "body", [b"{", b'{"a": 1, "a": 2}', b"[" * 65 + b"]" * 65, b"NaN", b"1" * 1001, b"\xef\xbb\xbf{}"]
+)
+def test_a_handler_reads_an_event_by_the_rules_that_accepted_it(body: bytes) -> None:
+    with pytest.raises(Malformed):
+        _event(body).json()
+    assert _event(b'{"amount": 10.10}').json() == {"amount": Decimal("10.10")}
+
+
+def _event(body: bytes) -> Event:
+    return Event(1, "acme", "shop", "sale", "k", body, datetime.now(UTC), None, Mode.FIRST, 1)
