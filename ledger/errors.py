@@ -8,6 +8,7 @@ LedgerError
 │   └── MayNotStart          the claim is ours, but the call may no longer be made (with the reason)
 ├── CallInsideTransaction    a provider call or a slow part was about to run inside a transaction
 ├── ContentTooBig            a body or a rendered request is over its limit
+├── Unstorable               a text that was handed to the ledger holds what no database and no e-mail can hold
 └── Declined                 a person's act cannot be carried out; nothing was changed
     ├── NotAllowed           the person's role may not do this
     ├── Stale                the row changed since the person looked
@@ -51,6 +52,10 @@ class CallInsideTransaction(LedgerError):
 
 class ContentTooBig(LedgerError):
     """What should be stored is over its configured limit."""
+
+
+class Unstorable(LedgerError, ValueError):
+    """A text holds NUL or a lone surrogate. Nothing was written; the message names the field, never its text."""
 
 
 class Declined(LedgerError):

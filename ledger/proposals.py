@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
 from ledger.database import Transaction
-from ledger.errors import ContentTooBig
+from ledger.errors import ContentTooBig, Unstorable
+from ledger.payload import is_storable, shown
 from ledger.records import Proposal, Proposed, canonical_json, digest_of
 from ledger.states import ActionState
 
@@ -31,14 +32,16 @@ def propose(tx: Transaction, proposal: Proposal) -> Proposed:
     """Store an action once per (namespace, action key); whoever comes later gets the one that stands.
 
     Works inside any transaction of the application, with or without an event. The rendered content is stored now
-    and never changes. Raises ContentTooBig over 20 MB.
+    and never changes. Raises ContentTooBig over 20 MB, and Unstorable for a text with NUL or a lone surrogate: it is
+    refused, not mended, because what goes out is what was written. Neither has touched the transaction.
     """
+    _refuse_unstorable(proposal)
     content = canonical_json(proposal.content)
     if len(content) > CONTENT_BYTES_MAX:
         raise ContentTooBig(
             f"The content of an action may have {CONTENT_BYTES_MAX} bytes; this one has {len(content)}."
         )
-    rules, recipients = proposal.rules, [_storable(r) for r in proposal.recipients]
+    rules, recipients = proposal.rules, list(proposal.recipients)
     digest = request_digest(rules.provider, rules.account, recipients, content)
     key_digest = digest_of(proposal.action_key)
     row = tx.first(INSERT, **_columns(tx, proposal, key_digest, digest))
@@ -50,7 +53,7 @@ def propose(tx: Transaction, proposal: Proposal) -> Proposed:
         id=row.id,
         content=content,
         recipients=recipients,
-        subject=_storable(str(proposal.content.get("subject", "")))[:SUBJECT_CHARACTERS_MAX],
+        subject=str(proposal.content.get("subject", ""))[:SUBJECT_CHARACTERS_MAX],
     )
     state = ActionState.PROPOSED if rules.approval else ActionState.APPROVED
     return Proposed(row.id, True, state, True)
@@ -81,10 +84,10 @@ def _columns(tx: Transaction, proposal: Proposal, key_digest: bytes, digest: byt
     key = provider_key(installation, proposal.namespace, rules.account, key_digest, 1)
     return {
         "namespace": proposal.namespace,
-        "action_key": _storable(proposal.action_key),
+        "action_key": proposal.action_key,
         "key_digest": key_digest,
         "kind": rules.kind,
-        "about": _storable(proposal.about),
+        "about": proposal.about,
         "event_id": proposal.event_id,
         "provider": rules.provider,
         "account": rules.account,
@@ -112,6 +115,32 @@ def _standing(tx: Transaction, namespace: str, key_digest: bytes, digest: bytes)
     return Proposed(row.id, False, ActionState(row.state), bytes(row.content_digest) == digest)
 
 
-def _storable(text: str) -> str:
-    """What strangers wrote, as PostgreSQL can hold it; the digest of a key is of the text as it was."""
-    return text.replace("\x00", "\ufffd").encode("utf-8", "replace").decode()
+def _refuse_unstorable(proposal: Proposal) -> None:
+    for where, text in _texts(proposal):
+        if not is_storable(text):
+            raise Unstorable(
+                f"The {shown(where)} of a proposed action holds NUL or half a character (a lone surrogate), which no "
+                "database and no e-mail can hold. Clean text from outside with ledger.payload.shown()."
+            )
+
+
+def _texts(proposal: Proposal) -> Iterator[tuple[str, str]]:
+    """Every text that a proposal brings, behind the name of its field."""
+    yield "namespace", proposal.namespace
+    yield "kind", proposal.rules.kind
+    yield "key", proposal.action_key
+    yield "about", proposal.about
+    yield from _texts_in("recipients", proposal.recipients)
+    yield from _texts_in("content", proposal.content)
+
+
+def _texts_in(where: str, value: Any) -> Iterator[tuple[str, str]]:
+    if isinstance(value, str):
+        yield where, value
+    elif isinstance(value, Mapping):
+        for name, member in value.items():
+            yield f"names in {where}", str(name)
+            yield from _texts_in(f"{where}.{name}", member)
+    elif isinstance(value, list | tuple):
+        for at, member in enumerate(value):
+            yield from _texts_in(f"{where}[{at}]", member)

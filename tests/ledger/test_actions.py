@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from typing import Any
 from uuid import uuid4
 
 import pytest
 from sqlalchemy.exc import DBAPIError
 
 from ledger import actions, judging, proposals
-from ledger.errors import ContentTooBig, LeaseLost, MayNotStart
+from ledger.database import Transaction
+from ledger.errors import ContentTooBig, LeaseLost, MayNotStart, Unstorable
+from ledger.payload import shown
 from ledger.records import (
     ActionLease,
     Email,
@@ -20,6 +23,7 @@ from ledger.records import (
     PointsTo,
     Policy,
     Proposal,
+    Proposed,
     Refused,
     canonical_json,
     digest_of,
@@ -37,7 +41,7 @@ S = ActionState
 def test_the_first_content_stands(sends: Sends) -> None:
     other = Email(("ann@example.com",), "Your receipt", "Written anew, otherwise.")
 
-    def propose(email: Email) -> actions.Proposed:
+    def propose(email: Email) -> Proposed:
         proposal = Proposal("acme", "receipt:1", KEYED, email.content(), email.to)
         return sends.by_worker.run(lambda tx: actions.propose(tx, proposal))
 
@@ -80,9 +84,53 @@ def test_too_big_a_content_is_refused(sends: Sends) -> None:
         sends.proposed(email=Email(("a@example.com",), "s", "x" * proposals.CONTENT_BYTES_MAX))
 
 
-def test_hostile_text_is_stored(sends: Sends) -> None:
-    action_id = sends.proposed(key="re:\x00\ud800", email=Email(("a\x00@example.com",), "Re: \x00", "t"))
-    assert sends.row(action_id).action_key == "re:\ufffd?"
+@pytest.mark.parametrize("bad", ["\x00", "\ud83d"], ids=["NUL", "surrogate"])
+@pytest.mark.parametrize(
+    ("field", "changes"),
+    [
+        ("namespace", {"namespace": "a?"}),
+        ("kind", {"rules": replace(KEYED, kind="a?")}),
+        ("key", {"action_key": "a?"}),
+        ("about", {"about": "a?"}),
+        ("recipients[1]", {"recipients": ("a@example.com", "b?@example.com")}),
+        ("content.subject", {"content": {"subject": "a?"}}),
+        ("content.text", {"content": {"text": "a?"}}),
+        ("content.headers.X-Mark", {"content": {"headers": {"X-Mark": "a?"}}}),
+        ("names in content.headers", {"content": {"headers": {"X-?": "a"}}}),
+        ("content.cc[0].name", {"content": {"cc": [{"name": "a?"}]}}),
+    ],
+)
+def test_a_text_that_nothing_can_hold_is_refused_by_the_name_of_its_field(
+    sends: Sends, field: str, changes: dict[str, Any], bad: str
+) -> None:
+    """And the transaction goes on: it was refused before a statement was sent."""
+    given = Proposal("acme", "key", KEYED, EMAIL.content(), EMAIL.to, "INV-1")
+    wrong = replace(given, **_with(changes, bad))
+
+    def body(tx: Transaction) -> None:
+        with pytest.raises(Unstorable, match=f"^The {re.escape(field)} of") as refused:
+            actions.propose(tx, wrong)
+        assert isinstance(refused.value, ValueError) and str(refused.value).isprintable()
+        actions.propose(tx, given)
+
+    sends.by_worker.run(body)
+    assert sends.claimed().action_key == "key"
+
+
+def _with(value: Any, bad: str) -> Any:
+    """The same value with every question mark replaced."""
+    if isinstance(value, str):
+        return value.replace("?", bad)
+    if isinstance(value, dict):
+        return {_with(name, bad): _with(member, bad) for name, member in value.items()}
+    if isinstance(value, KindRules):
+        return replace(value, kind=_with(value.kind, bad))
+    return type(value)(_with(member, bad) for member in value)
+
+
+def test_text_from_outside_is_clean_when_it_was_shown(sends: Sends) -> None:
+    hostile = shown("re:\x00\ud800")
+    action_id = sends.proposed(key=hostile, email=Email((f"{hostile} <a@example.com>",), hostile, hostile))
     assert sends.claimed().lease.action_id == action_id
 
 
