@@ -24,6 +24,7 @@ from ledger.database import Database, Transaction, sqlstate
 from ledger.errors import LeaseLost, Unavailable
 from ledger.records import ClaimedEvent
 from ledger.settings import Settings
+from ledger.states import EventState
 from worker.handlers import Handler, Propose, RetryLater, SetAside
 from worker.heartbeat import clock
 from worker.observer import note
@@ -188,18 +189,28 @@ class Commits:
 
     def _fail(self, tx: Transaction, claimed: ClaimedEvent, error: BaseException) -> Ending:
         words = in_words(_cause(error))
-        if isinstance(error, RetryLater):
-            work.retry_later(tx, claimed.lease, delay_s=max(0.0, error.delay_s), error=words, counted=False)
-            return Ending.UNAVAILABLE
-        if isinstance(error, SetAside):
-            work.set_aside(tx, claimed.lease, error=words)
+        ending, state = self._put_where_it_belongs(tx, claimed, error, words)
+        if state is EventState.FAILED:  # asked for or not: no attempt is left, or it waited for too long
             ending = Ending.SET_ASIDE
-        else:
-            base_s = self.settings.worker.retry_base_s
-            state = work.fail(tx, claimed, error=words, base_s=base_s, chance=random.random())
-            ending = Ending.SET_ASIDE if state == "failed" else Ending.RETRIED
-        counters.bump(tx, self._own.writer, claimed.event.namespace, ending.value)
+        if ending is not Ending.UNAVAILABLE:
+            counters.bump(tx, self._own.writer, claimed.event.namespace, ending.value)
         return ending
+
+    def _put_where_it_belongs(
+        self, tx: Transaction, claimed: ClaimedEvent, error: BaseException, words: str
+    ) -> tuple[Ending, EventState]:
+        """What the handler asked for, or its failure; and the state that came of it."""
+        lease = claimed.lease
+        if isinstance(error, RetryLater):
+            delay_s = max(0.0, error.delay_s)
+            return Ending.UNAVAILABLE, work.retry_later(
+                tx, lease, delay_s=delay_s, error=words, counted=False
+            )
+        if isinstance(error, SetAside):
+            work.set_aside(tx, lease, error=words)
+            return Ending.SET_ASIDE, EventState.FAILED
+        base_s = self.settings.worker.retry_base_s
+        return Ending.RETRIED, work.fail(tx, claimed, error=words, base_s=base_s, chance=random.random())
 
     def _end(self, ended: Sequence[InHand], ending: Ending) -> None:
         if ended:

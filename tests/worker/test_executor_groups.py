@@ -11,7 +11,7 @@ import pytest
 
 from ledger import work
 from ledger.database import Database, Transaction
-from ledger.records import Event, Worker
+from ledger.records import Email, Event, Worker
 from tests.fix_worker import LEASE_S, Notes, Workshop
 from worker.commits import Commits, InHand, Stage
 from worker.handlers import Handlers, Propose, RetryLater, SetAside
@@ -266,6 +266,42 @@ def test_what_is_proposed_commits_with_the_event_and_once(
     assert notes.of("proposed", event_id=first, action_id=action.id)
     assert notes.of("proposed before", event_id=second, action_id=action.id, same=True)
     assert not notes.of("proposed", event_id=third)
+
+
+def test_a_text_that_nothing_can_hold_fails_its_own_handler_and_no_neighbour(
+    workshop: Workshop, bench: Callable[..., Bench]
+) -> None:
+    def letter(tx: Transaction, event: Event, propose: Propose) -> None:
+        subject = "Re: \ud83d" if event.id == hostile else "Re: hello"
+        email = Email(("ada@example.com",), subject, "t", sender="shop@example.org")
+        propose("receipt", f"letter:{event.id}", email)
+
+    first, hostile, last = workshop.accept("letter", "letter", "letter")
+    own = bench(letter)
+    own.commit(own.claim())
+    assert own.ended == {first: "completed", hostile: "retried", last: "completed"}
+    assert workshop.value("SELECT count(*) FROM nottwice.actions") == 2
+    said = workshop.value("SELECT last_error FROM nottwice.events WHERE id = :id", id=hostile)
+    assert said.startswith("Unstorable: The content.subject of a proposed action")
+    assert "ledger.payload.shown()" in said
+
+
+def test_what_is_unavailable_for_too_long_is_set_aside_and_called_so(
+    workshop: Workshop, bench: Callable[..., Bench]
+) -> None:
+    """W2: unavailable does not count, up to a limit in time; then its last attempt ends it."""
+
+    def busy(tx: Transaction, event: Event, propose: Propose) -> None:
+        raise RetryLater(60, "the warehouse is closed")
+
+    (event,) = workshop.accept("busy")
+    workshop.run(
+        "UPDATE nottwice.events SET accepted_at = now() - interval '25 hours', attempts = attempts_max - 1"
+    )
+    own = bench(busy)
+    own.commit(own.claim())
+    assert own.ended == {event: "set_aside"} and workshop.states() == ["failed"]
+    assert workshop.value("SELECT sum(n) FROM nottwice.counters WHERE metric = 'set_aside'") == 1
 
 
 def test_a_late_done_is_refused_and_its_change_undone(
