@@ -17,6 +17,7 @@ from ledger.errors import LeaseLost
 from ledger.judging import history as history
 from ledger.judging import is_held, judge, lock
 from ledger.judging import window_of as window_of
+from ledger.message_ids import meeting_key
 from ledger.records import (
     Accepted,
     AttemptRef,
@@ -97,7 +98,8 @@ def add_evidence(
 def meet(tx: Transaction, account: str, message_id: str, action_id: int | None) -> int | None:
     """Lock the row where a webhook and the record of a sending meet; returns the action known under the message.
 
-    Both sides call this before they look, and before they lock an action, so that neither looks too early.
+    Both sides call this before they look, and before they lock an action, so that neither looks too early. It does not
+    matter how either spells the id, with brackets or without.
     """
     row = tx.one(
         """INSERT INTO nottwice.messages (account, message_id, action_id) VALUES (:account, :message_id, :action_id)
@@ -105,7 +107,7 @@ def meet(tx: Transaction, account: str, message_id: str, action_id: int | None) 
            DO UPDATE SET action_id = coalesce(nottwice.messages.action_id, excluded.action_id)
            RETURNING action_id""",
         account=account,
-        message_id=message_id,
+        message_id=meeting_key(message_id),
         action_id=action_id,
     )
     return None if row.action_id is None else int(row.action_id)
