@@ -8,7 +8,7 @@ import sys
 
 from ledger.errors import LedgerError
 from ledger.settings import load
-from worker import loading, providers
+from worker import loading, notices, providers
 from worker.daemon import Daemon
 
 
@@ -16,7 +16,8 @@ def main() -> int:
     name = os.environ.get("NOTTWICE_WORKER_NAME") or f"{socket.gethostname()}-{os.getpid()}"
     try:
         settings = load()
-        daemon = Daemon(settings, loading.load(settings), providers.build_all(settings), name)
+        handlers = notices.add_to(loading.load(settings), settings)
+        daemon = Daemon(settings, handlers, providers.build_all(settings), name)
         return daemon.run()
     except LedgerError as error:
         sys.stderr.write(f"nottwice work: {error}\n")

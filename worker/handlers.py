@@ -13,6 +13,8 @@
 
 A handler without a slow part registers its apply part alone: `@handlers.apply(source, type)` with `(tx, event,
 propose)`. An apply part may run twice but commits once: it keeps no state and never commits or rolls back itself.
+What a provider says of a message we sent (`message.bounced`) is kept by a part of ours, which runs ahead of a handler for
+that type, in its transaction; without one it is worked all the same (`worker/notices.py`).
 """
 
 from __future__ import annotations
@@ -53,6 +55,7 @@ class Handler:
     type: str
     slow: Part | None = None
     applied: Part | None = None
+    ahead: Part | None = None  # ours: runs before the apply part, in its transaction
 
     def apply(self, part: Part) -> Part:
         """Register the apply part that belongs to this slow part."""
@@ -75,8 +78,12 @@ class Handler:
         return asyncio.run(made) if inspect.iscoroutine(made) else made
 
     def commit(self, tx: Transaction, event: Event, prepared: Any, propose: Part) -> None:
-        if self.applied is None:
+        if self.ahead is not None:
+            self.ahead(tx, event, propose)
+        elif self.applied is None:
             self.refuse("has no apply part")
+        if self.applied is None:
+            return
         arguments = (tx, event, prepared, propose) if self.slow else (tx, event, propose)
         self.applied(*arguments)
 
@@ -115,6 +122,11 @@ class Handlers:
     def apply(self, source: str, type_: str) -> Callable[[Part], Part]:
         """Register a handler that has an apply part alone."""
         return lambda part: self._add(Handler(source, type_)).apply(part)
+
+    def ahead(self, source: str, type_: str, part: Part) -> None:
+        """Have `part(tx, event, propose)` run before a kind's apply part, in its transaction, or alone where none is."""
+        handler = self._by_kind.get((source, type_)) or self._add(Handler(source, type_))
+        handler.ahead = part
 
     def find(self, event: Event) -> Handler:
         return self._by_kind[event.source, event.type]

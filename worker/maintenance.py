@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from uuid import uuid4
 
-from ledger import actions, audit, counters, work, workers
+from ledger import actions, audit, counters, hints, work, workers
 from ledger.database import Database, Transaction
 from ledger.records import Rescued
 from ledger.settings import WorkerSettings
@@ -41,6 +41,7 @@ class Maintenance:
         sweep_s = settings.sweep_s
         self.duties = [
             Duty("sweep", sweep_s, sweep_s, self.sweep),
+            Duty("hint", sweep_s, sweep_s, self._in_transaction(hints.give)),
             Duty("seal", min(SEAL_S, sweep_s), sweep_s, self._in_transaction(audit.seal)),
             Duty("fold", HOUR_S, HOUR_S, self._in_transaction(counters.fold)),
             Duty("forget", HOUR_S, HOUR_S, self._in_transaction(workers.forget_silent)),
