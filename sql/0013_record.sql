@@ -45,7 +45,8 @@ CREATE TRIGGER checks_are_never_emptied BEFORE TRUNCATE ON nottwice.audit_checks
 
 -- What the page filters by, each in the order in which it shows: newest first. Subjects have audit_of.
 CREATE INDEX audit_by_time ON nottwice.audit (at, id);
-CREATE INDEX audit_by_person ON nottwice.audit (person_id, at, id);
+CREATE INDEX audit_by_person ON nottwice.audit (person_id, at, id) WHERE person_id IS NOT NULL;
+CREATE INDEX audit_by_policy ON nottwice.audit (at, id) WHERE person_id IS NULL;
 CREATE INDEX audit_by_act ON nottwice.audit (act, at, id);
 CREATE INDEX audit_not_done ON nottwice.audit (outcome, at, id) WHERE outcome <> 'done';
 

@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator
-
 import psycopg
-import pytest
 
 from ledger import audit, seals
-from ledger.database import Database, Transaction
+from ledger.database import Database
 from ledger.embedded import Cluster
-from ledger.schema import migrate
-from tests.fix_events import Ledger
 from tests.fix_sends import Sends
-from tests.ledger.test_plans_events import plan, rolled_back
 
-HISTORY = 100_000
 ENTRY = "INSERT INTO nottwice.audit (role, act, entity, entity_id, outcome) VALUES ('policy', '{}', 'action', {}, 'refused')"
 
 
@@ -114,72 +106,3 @@ def test_a_rolled_back_entry_waits_for_nothing(sends: Sends) -> None:
         connection.exec_driver_sql(ENTRY.format("never", 1))
         connection.rollback()
     assert sends.rows("SELECT FROM nottwice.audit_unsealed") == []
-
-
-# ── The price ─────────────────────────────────────────────────────────────────────────────────────────
-
-
-@pytest.fixture(scope="module", params=["analyzed", "never analyzed"])
-def long_history(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Ledger]:
-    """100,000 sealed entries, and three that wait."""
-    name = f"history_{os.getpid()}_{request.param_index}"
-    with psycopg.connect(
-        host=str(cluster.socket), port=5432, user="postgres", dbname="postgres", autocommit=True
-    ) as admin:
-        admin.execute(f"CREATE DATABASE {name}")
-        migrate(cluster.url(database=name))
-        database = Database(cluster.url(database=name))
-        fill(Ledger(database), analyzed=request.param == "analyzed")
-        yield Ledger(database)
-        database.close()
-        admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
-
-
-def fill(book: Ledger, *, analyzed: bool) -> None:
-    for table in ("audit", "audit_seals", "audit_unsealed"):
-        book.run(f"ALTER TABLE nottwice.{table} SET (autovacuum_enabled = off)")
-    book.run("ALTER TABLE nottwice.audit DISABLE TRIGGER an_audit_row_waits_for_its_seal")
-    book.run(
-        """INSERT INTO nottwice.audit (role, act, entity, entity_id, outcome)
-           SELECT 'policy', 'seen', 'action', n, 'refused' FROM generate_series(1, CAST(:n AS integer)) AS n""",
-        n=HISTORY,
-    )
-    book.run("INSERT INTO nottwice.audit_seals SELECT id, id, '', '' FROM nottwice.audit")
-    book.run("ALTER TABLE nottwice.audit ENABLE TRIGGER an_audit_row_waits_for_its_seal")
-    for n in range(3):
-        book.run(ENTRY.format("new", n))
-    if analyzed:
-        book.run("ANALYZE nottwice.audit, nottwice.audit_seals, nottwice.audit_unsealed")
-
-
-def test_sealing_does_not_read_the_history(long_history: Ledger) -> None:
-    ids = list(range(HISTORY + 1, HISTORY + 4))
-    for sql, values in ((seals.WAITING, {"limit": 500}), (seals.ENTRIES, {"ids": ids})):
-        found = plan(long_history, sql, **values)
-        assert "audit" not in found.scanned_whole and found.pages < 50
-
-
-ROWS_READ = """
-SELECT CAST(sum(coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0)) AS bigint) AS n
-FROM pg_stat_xact_user_tables WHERE relname IN ('audit', 'audit_seals')
-"""
-
-
-def counted(book: Ledger, body: Callable[[Transaction], int]) -> tuple[int, int]:
-    """What it returned, and how many rows of the record the server read for it."""
-
-    def between(tx: Transaction) -> tuple[int, int]:
-        before = tx.one(ROWS_READ).n
-        return body(tx), tx.one(ROWS_READ).n - before
-
-    result: tuple[int, int] = rolled_back(book, between)
-    return result
-
-
-def test_sealing_reads_as_many_rows_as_wait(long_history: Ledger) -> None:
-    sealed, read = counted(long_history, seals.seal)
-    assert sealed == 3 and 3 <= read < 20
-
-
-def test_looking_for_what_is_left_unsealed_does_not_read_the_history(long_history: Ledger) -> None:
-    assert counted(long_history, lambda tx: seals.unsealed(tx, 0)) == (3, 0)
