@@ -13,6 +13,7 @@ from ledger.records import Policy, Role
 Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 PositiveSeconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1)]
+Number = Annotated[int, Field(ge=0)]
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 What = Literal["sent", "delivered", "bounced", "complained", "rejected"]
 
@@ -266,11 +267,20 @@ class SupervisorSettings(_Table):
 
 
 class AlertSettings(_Table):
-    """`[alerts]`: from when something is called late."""
+    """`[alerts]`: from when `nottwice check` calls something late, and how many of a thing are still in order."""
 
-    pending_s: PositiveSeconds = 300.0
-    unsettled_s: PositiveSeconds = 3600.0
+    pending_s: PositiveSeconds = 300.0  # due work and sends
+    unsettled_s: PositiveSeconds = 3600.0  # what waits for a person
     worker_silent_s: PositiveSeconds = 60.0
+    lease_over_s: Seconds = 30.0  # how long after its end a lease may wait for the sweep
+    unsealed_s: PositiveSeconds = 60.0
+    critical_times: Annotated[float, Field(ge=1, allow_inf_nan=False)] = (
+        5.0  # what is this often over its limit
+    )
+    failed_max: Number = 0
+    unhandled_max: Number = 0
+    conflicts_max: Number = 0
+    quarantined_max: Number = 0
 
 
 class RetentionSettings(_Table):

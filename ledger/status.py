@@ -7,21 +7,14 @@ accepted less what still lives.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
 from typing import Any
 
-from sqlalchemy.exc import ProgrammingError
-
-from ledger.database import Transaction, sqlstate
-from ledger.embedded import Cluster
-from ledger.errors import Misconfigured, Unavailable, WrongSchema
-from ledger.schema import MISSING
+from ledger.awake import as_viewer, visit
+from ledger.database import Transaction
 from ledger.settings import Settings
 from ledger.states import ActionState, EventState
 
 WORKER_SILENT_S = 60.0
-NOT_ALLOWED = "42501"
 
 
 def read(settings: Settings) -> dict[str, Any]:
@@ -29,44 +22,9 @@ def read(settings: Settings) -> dict[str, Any]:
 
     Raises Unavailable, or Misconfigured when there is no ledger or this login may not read it.
     """
-    with _awake(settings), closing(settings.open_database("console", pool_size=1)) as database:
-        try:
-            with database.transaction() as tx:
-                if tx.one("SELECT pg_has_role('nottwice_viewer', 'MEMBER')")[0]:
-                    tx.execute("SET LOCAL ROLE nottwice_viewer")
-                return status(tx, worker_silent_s=settings.alerts.worker_silent_s)
-        except ProgrammingError as error:
-            if sqlstate(error) in MISSING:
-                raise WrongSchema(
-                    "There is no ledger in the database yet. Run `nottwice migrate` as its owner."
-                ) from None
-            if sqlstate(error) == NOT_ALLOWED:
-                raise Misconfigured(
-                    "This DATABASE_URL's login may not read the ledger. Use the worker's, the console's or the owner's."
-                ) from None
-            raise
-
-
-@contextmanager
-def _awake(settings: Settings) -> Iterator[None]:
-    """Stops an embedded server that only we woke, unless somebody else came meanwhile."""
-    cluster = None if settings.database_url else Cluster(settings.home)
-    before = cluster.status if cluster else "running"
-    if before == "absent":
-        raise Unavailable(f"There is no ledger in {settings.home} yet. Start one with `nottwice up`.")
-    try:
-        yield
-    finally:
-        if cluster and before == "stopped" and not _others(settings):
-            cluster.stop()
-
-
-def _others(settings: Settings) -> int:
-    with closing(settings.open_database("owner", pool_size=1)) as database, database.transaction() as tx:
-        found = tx.one(
-            "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
-        )
-    return int(found[0])
+    with visit(settings) as database, database.transaction() as tx:
+        as_viewer(tx)
+        return status(tx, worker_silent_s=settings.alerts.worker_silent_s)
 
 
 def status(tx: Transaction, *, worker_silent_s: float = WORKER_SILENT_S) -> dict[str, Any]:

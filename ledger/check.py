@@ -1,0 +1,154 @@
+"""`nottwice check`: what somebody should look at, one line a finding, by the limits of `[alerts]`.
+
+A warning is late or unusual; critical is what stops the house, or is many times over its limit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+from ledger import schema
+from ledger.awake import as_viewer, visit
+from ledger.database import Transaction
+from ledger.embedded import Cluster
+from ledger.errors import Misconfigured, Unavailable
+from ledger.settings import AlertSettings, Settings
+from ledger.status import status
+from ledger.terminal import plain
+
+SILENT_NAMED_S = 600.0  # a worker that is silent for longer is history
+
+
+class Level(IntEnum):
+    """The exit code of the worst finding is that of the command."""
+
+    HEALTHY = 0
+    WARNING = 1
+    CRITICAL = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    level: Level
+    what: str
+
+
+def look(settings: Settings) -> list[Finding]:
+    """Everything found, the worst first. Never raises for what it is there to find; starts no server."""
+    if not settings.database_url and (state := Cluster(settings.home).status) != "running":
+        return [_critical(f"The PostgreSQL of {settings.home} is {state}, so nothing is accepted or worked.")]
+    try:
+        with visit(settings) as database:
+            schema.check(database, app_sql=settings.app_sql)
+            found = database.run(lambda tx: findings(tx, settings.alerts))
+    except (Misconfigured, Unavailable) as error:
+        return [_critical(" ".join(str(error).split()))]
+    return sorted(found, key=lambda finding: -finding.level)
+
+
+def findings(tx: Transaction, limits: AlertSettings) -> list[Finding]:
+    """What is late, missing or unusual at this moment."""
+    as_viewer(tx)
+    counts = status(tx, worker_silent_s=limits.worker_silent_s)
+    waits = tx.one(WAITS, lease_over_s=limits.lease_over_s, unsealed_s=limits.unsealed_s)._asdict()
+    found = [*_workers(tx, limits), *_waiting(counts, waits, limits), *_pauses(tx, limits)]
+    return found + list(_too_many(counts, limits))
+
+
+# Live rows alone, each over its partial index.
+WAITS = """
+WITH over AS (
+    SELECT lease_until FROM nottwice.events WHERE state = 'processing' AND lease_until < now() - make_interval(secs => :lease_over_s)
+    UNION ALL
+    SELECT lease_until FROM nottwice.actions WHERE state = 'sending' AND lease_until < now() - make_interval(secs => :lease_over_s))
+SELECT (SELECT count(*) FROM over) AS leases, nottwice.seconds_since((SELECT min(lease_until) FROM over)) AS lease_s,
+       nottwice.seconds_since((SELECT min(due_at) FROM nottwice.actions WHERE state = 'approved')) AS send_s,
+       nottwice.seconds_since((SELECT min(review_since) FROM nottwice.actions WHERE state = 'needs_review')) AS review_s,
+       nottwice.seconds_since((SELECT min(created_at) FROM nottwice.actions WHERE state = 'proposed')) AS proposed_s,
+       nottwice.seconds_since((SELECT min(a.at) FROM nottwice.audit a
+                               WHERE a.at < now() - make_interval(secs => :unsealed_s)
+                                 AND a.id > (SELECT coalesce(max(audit_id), 0) - 10000 FROM nottwice.audit_seals)
+                                 AND NOT EXISTS (SELECT FROM nottwice.audit_seals s WHERE s.audit_id = a.id))) AS unsealed_s
+"""
+
+
+def _waiting(
+    counts: Mapping[str, Any], waits: Mapping[str, float], limits: AlertSettings
+) -> Iterator[Finding]:
+    reviews = counts["actions"]["needs_review"]
+    for waited_s, limit_s, what in (
+        (counts["oldest_pending_s"], limits.pending_s, "The oldest due event waits for {}."),
+        (waits["send_s"], limits.pending_s, "The oldest due send waits for {}."),
+        (waits["lease_s"], limits.lease_over_s, f"{waits['leases']} leases ran out, the first {{}} ago, and were not "
+                                                "taken back: does a worker sweep?"),
+        (waits["review_s"], limits.unsettled_s, f"Uncertain sends wait for a person, {reviews} in all; the oldest for {{}}."),
+        (waits["proposed_s"], limits.unsettled_s, "A send waits for approval for {}."),
+        (waits["unsealed_s"], limits.unsealed_s, "The audit is not sealed: its oldest open entry is {} old."),
+    ):  # fmt: skip
+        if waited_s > limit_s:
+            level = Level.CRITICAL if waited_s > limit_s * limits.critical_times else Level.WARNING
+            yield Finding(level, what.format(duration(waited_s)))
+
+
+def _too_many(counts: Mapping[str, Any], limits: AlertSettings) -> Iterator[Finding]:
+    for n, most, what in (
+        (counts["events"]["failed"], limits.failed_max, "events are set aside; see `nottwice retry --all --dry-run`."),
+        (counts["unhandled"], limits.unhandled_max, "events wait that no worker has a handler for."),
+        (counts["conflicts"], limits.conflicts_max, "conflicts are open: the same key came with other content."),
+        (counts["quarantined"], limits.quarantined_max, "deliveries are in quarantine: they have no usable key or shape."),
+    ):  # fmt: skip
+        if n > most:
+            yield Finding(Level.WARNING, f"{n:,} {what}")
+
+
+# One that was started again under its name is not missed.
+SILENT = """
+SELECT w.name, w.host, nottwice.seconds_since(w.seen_at) AS silent_s FROM nottwice.workers w
+WHERE w.kind = 'worker' AND w.stopped_at IS NULL AND w.seen_at > now() - make_interval(secs => :named_s)
+  AND NOT EXISTS (SELECT FROM nottwice.workers n WHERE n.name = w.name AND n.host = w.host AND n.started_at > w.started_at)
+ORDER BY w.seen_at
+"""
+
+
+def _workers(tx: Transaction, limits: AlertSettings) -> Iterator[Finding]:
+    workers = tx.all(SILENT, named_s=max(SILENT_NAMED_S, 10 * limits.worker_silent_s))
+    silent = [worker for worker in workers if worker.silent_s > limits.worker_silent_s]
+    if len(silent) == len(workers):
+        yield _critical(
+            "No worker is alive: nothing is worked and nothing is sent. Start one: nottwice work."
+        )
+    for worker in silent:
+        who = f"Worker {plain(worker.name)} on {plain(worker.host)}"
+        yield Finding(Level.WARNING, f"{who} gave no sign for {duration(worker.silent_s)}.")
+
+
+PAUSES = """
+SELECT account, reason, paused_until, nottwice.seconds_since(since) AS since_s FROM nottwice.provider_pauses
+WHERE paused_until > now() ORDER BY account
+"""
+
+
+def _pauses(tx: Transaction, limits: AlertSettings) -> Iterator[Finding]:
+    for pause in tx.all(PAUSES):
+        level = Level.CRITICAL if pause.since_s > limits.unsettled_s else Level.WARNING
+        until = f"{pause.paused_until:%H:%M:%S} UTC"
+        yield Finding(
+            level,
+            f"Nothing is sent by account {plain(pause.account)} until {until}, since {duration(pause.since_s)}: "
+            f"{plain(pause.reason)}",
+        )
+
+
+def duration(seconds: float) -> str:
+    """`90 s`, `12 min`, `5 h`, `3 days`: as precise as it matters."""
+    for unit, length_s in (("days", 86_400), ("h", 3600), ("min", 60)):
+        if seconds >= 2 * length_s:
+            return f"{seconds / length_s:.0f} {unit}"
+    return f"{seconds:.0f} s"
+
+
+def _critical(what: str) -> Finding:
+    return Finding(Level.CRITICAL, what)

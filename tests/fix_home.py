@@ -1,0 +1,108 @@
+"""A NOTTWICE_HOME of its own, and the command line in it: the fixture `home`."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ledger.embedded import Cluster
+
+NOTTWICE = Path(sys.executable).with_name("nottwice")
+NOBODY_LISTENS = "postgresql://nobody@127.0.0.1:1/none"
+WITHIN_S = 14.0
+HANGS_S = 45.0  # a command that takes so long hangs, however busy the machine is
+SHOP = '[sources.shop]\nkind = "agentmail"\nsecrets = ["hook"]\n'
+SECRET = {"NOTTWICE_SECRET_HOOK": "whsec_c2l4dGVlbiBieXRlcyBvciBtb3JlLCBhcyBzdml4IGhhcw=="}
+UNSAFE = "[database]\nallow_unsafe = true\n"  # the tests' own server runs with fsync=off
+
+
+class Home:
+    """A NOTTWICE_HOME with ports of its own, and the commands that run in it."""
+
+    def __init__(self, folder: Path, ports: list[int]) -> None:
+        self.folder = folder
+        self.receiver, self.console, self.sandbox = ports
+        self.started: list[subprocess.Popen[str]] = []
+
+    def environment(self, more: Mapping[str, str]) -> dict[str, str]:
+        ports = {"RECEIVER": self.receiver, "CONSOLE": self.console, "SANDBOX": self.sandbox}
+        ours = {f"NOTTWICE_{name}_PORT": str(port) for name, port in ports.items()}
+        return {**os.environ, "NOTTWICE_HOME": str(self.folder), "COLUMNS": "100", **ours, **more}
+
+    def run(self, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [NOTTWICE, *arguments],
+            env=self.environment(more),
+            capture_output=True,
+            text=True,
+            timeout=HANGS_S,
+            check=False,
+        )
+
+    def start(self, *arguments: str, **more: str) -> subprocess.Popen[str]:
+        with self.said.open("w") as said:
+            command = [NOTTWICE, *arguments]
+            process = subprocess.Popen(
+                command, env=self.environment(more), stdout=said, stderr=said, text=True
+            )
+        self.started.append(process)
+        return process
+
+    @property
+    def said(self) -> Path:
+        return self.folder / "said"
+
+    def configure(self, text: str) -> None:
+        (self.folder / "nottwice.toml").write_text(text)
+
+    def get(self, port: int, path: str, body: bytes | None = None) -> int:
+        """The status, 0 while nobody answers."""
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", body, timeout=5) as answer:
+                return int(answer.status)
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code
+        except OSError:
+            return 0
+
+    def status(self) -> dict[str, Any]:
+        done = self.run("status", "--json")
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)  # type: ignore[no-any-return]
+
+    def end(self) -> None:
+        for process in self.started:
+            if process.poll() is None:
+                process.terminate()
+                process.wait(WITHIN_S)
+        Cluster(self.folder).stop()
+
+
+@pytest.fixture
+def home(unused_ports: Callable[[int], list[int]]) -> Iterator[Home]:
+    folder = Path(tempfile.mkdtemp(prefix="nottwice-", dir="/tmp"))
+    folder.chmod(0o711)  # started by root, the server's own user must be able to pass
+    made = Home(folder, unused_ports(3))
+    yield made
+    made.end()
+    shutil.rmtree(folder)
+
+
+def until(true: Callable[[], object], what: Callable[[], object]) -> None:
+    deadline = time.monotonic() + WITHIN_S
+    while not true():
+        assert time.monotonic() < deadline, what()
+        time.sleep(0.05)

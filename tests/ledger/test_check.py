@@ -1,0 +1,196 @@
+"""`nottwice check`: each thing that somebody should look at is found, from when it is late, and how badly."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ledger import check, workers
+from ledger.check import Level, findings, look
+from ledger.database import Database
+from ledger.settings import AlertSettings, load
+from tests.fix_events import Ledger, delivery, unusable, worker
+from tests.fix_sends import KEYED, KEYLESS, TO_APPROVE, UNKNOWN, Sends
+
+Found = Callable[..., dict[str, Level]]
+W = worker()
+
+
+@pytest.fixture
+def found(book: Ledger) -> Found:
+    """What is found, by its sentence; a worker is alive."""
+    book.database.run(lambda tx: workers.register(tx, W))
+
+    def look_now(**limits: Any) -> dict[str, Level]:
+        seen = book.database.run(lambda tx: findings(tx, AlertSettings(**limits)))
+        return {finding.what: finding.level for finding in seen}
+
+    return look_now
+
+
+def one(found: dict[str, Level]) -> tuple[str, Level]:
+    ((what, level),) = found.items()
+    return what, level
+
+
+def test_a_healthy_ledger_has_no_findings(found: Found, book: Ledger) -> None:
+    book.stored("a")
+    assert found() == {}
+
+
+def test_without_a_worker_it_is_critical(database: Database) -> None:
+    seen = database.run(lambda tx: findings(tx, AlertSettings()))
+    assert [finding.level for finding in seen] == [Level.CRITICAL]
+    assert "No worker is alive" in seen[0].what
+
+
+def test_a_silent_worker_is_named_and_critical_when_it_is_the_last(found: Found, book: Ledger) -> None:
+    book.database.run(lambda tx: workers.register(tx, worker(name="quiet\x1b[2J\nfake: line")))
+    book.run("UPDATE nottwice.workers SET seen_at = now() - interval '200 s' WHERE name <> 'w'")
+    what, level = one(found())
+    assert level is Level.WARNING and "gave no sign for 3 min" in what
+    assert "Worker quiet\ufffd[2J fake: line on" in what, "text from outside stays within its line"
+    book.run("UPDATE nottwice.workers SET seen_at = now() - interval '200 s'")
+    assert max(found().values()) is Level.CRITICAL and len(found()) == 3
+
+
+def test_a_worker_that_was_started_again_or_stopped_is_not_missed(found: Found, book: Ledger) -> None:
+    book.run(
+        """INSERT INTO nottwice.workers (id, name, host, started_at, seen_at)
+           SELECT gen_random_uuid(), name, host, now() - interval '1 h', now() - interval '120 s' FROM nottwice.workers"""
+    )
+    book.database.run(
+        lambda tx: workers.register(tx, gone := worker(name="gone")) or workers.stop(tx, gone.id)
+    )
+    book.run("UPDATE nottwice.workers SET seen_at = now() - interval '120 s' WHERE name = 'gone'")
+    assert found() == {}
+
+
+@pytest.mark.parametrize(("waits_s", "level"), [(299, None), (330, Level.WARNING), (1600, Level.CRITICAL)])
+def test_due_work_that_waits(found: Found, book: Ledger, waits_s: int, level: Level | None) -> None:
+    book.stored("a")
+    book.run("UPDATE nottwice.events SET due_at = now() - make_interval(secs => :s)", s=waits_s)
+    assert list(found().values()) == ([level] if level else [])
+    assert found(pending_s=2000) == {}
+
+
+def test_a_lease_that_nobody_took_back(found: Found, book: Ledger) -> None:
+    book.stored("a", "b")
+    book.claim(W)
+    book.run("UPDATE nottwice.events SET lease_until = now() - interval '20 s'")
+    assert found() == {}, "a sweep may still come"
+    book.run("UPDATE nottwice.events SET lease_until = now() - interval '100 s'")
+    what, level = one(found())
+    assert (what, level) == (
+        "2 leases ran out, the first 100 s ago, and were not taken back: does a worker sweep?",
+        Level.WARNING,
+    )
+
+
+def test_what_is_set_aside_unhandled_in_conflict_or_in_quarantine(found: Found, book: Ledger) -> None:
+    (event_id,) = book.stored("a")
+    book.accept(delivery("a", body=b"{}", content_digest=b"other" * 6 + b"ot"), unusable(b"?"))
+    book.stored("b", type="unheard.of")
+    book.database.run(lambda tx: tx.execute(SET_ASIDE, id=event_id) and None)
+    assert sorted(what.split()[1:3] for what in found()) == [
+        ["conflicts", "are"],
+        ["deliveries", "are"],
+        ["events", "are"],
+        ["events", "wait"],
+    ]
+    assert set(found().values()) == {Level.WARNING}
+    assert found(failed_max=1, unhandled_max=1, conflicts_max=1, quarantined_max=1) == {}
+
+
+SET_ASIDE = """UPDATE nottwice.events SET state = 'failed', due_at = NULL, ended_at = now(), version = version + 1
+               WHERE id = :id"""
+
+
+def test_an_uncertain_send_and_one_to_approve_wait_for_a_person(sends: Sends, database: Database) -> None:
+    database.run(lambda tx: workers.register(tx, W))
+    waiting = sends.proposed(KEYLESS)
+    sends.answered(sends.started(sends.claimed()), UNKNOWN)
+    sends.proposed(TO_APPROVE)
+
+    def seen(**limits: float) -> list[str]:
+        found = database.run(lambda tx: findings(tx, AlertSettings(**limits)))
+        return [f"{finding.level.name} {finding.what}" for finding in found]
+
+    assert seen() == []
+    database.run(
+        lambda tx: (
+            tx.execute(
+                """UPDATE nottwice.actions SET version = version + 1, created_at = created_at - interval '2 h',
+                      review_since = review_since - interval '6 h'"""
+            )
+            and None
+        )
+    )
+    assert sends.row(waiting).state == "needs_review"
+    assert seen() == [
+        "CRITICAL Uncertain sends wait for a person, 1 in all; the oldest for 6 h.",
+        "WARNING A send waits for approval for 2 h.",
+    ]
+
+
+def test_a_send_that_is_not_taken_and_a_paused_account(sends: Sends, database: Database) -> None:
+    database.run(lambda tx: workers.register(tx, W))
+    sends.proposed(KEYED)
+    with database.transaction() as tx:
+        tx.execute("UPDATE nottwice.actions SET due_at = now() - interval '10 min', version = version + 1")
+        tx.execute(
+            """INSERT INTO nottwice.provider_pauses (account, paused_until, reason, since)
+               VALUES ('agentmail', now() + interval '1 min', E'It is\\nlimited.', now() - interval '10 min'),
+                      ('over', now() - interval '1 s', 'over', now())"""
+        )
+        found = findings(tx, AlertSettings())
+    assert [finding.level for finding in found] == [Level.WARNING, Level.WARNING]
+    assert found[0].what == "The oldest due send waits for 10 min."
+    assert found[1].what.startswith("Nothing is sent by account agentmail until ")
+    assert found[1].what.endswith("since 10 min: It is limited.")
+
+
+def test_an_audit_that_nobody_seals(found: Found, book: Ledger) -> None:
+    book.run(
+        """INSERT INTO nottwice.audit (role, act, entity, entity_id, outcome, at)
+           VALUES ('policy', 'looked', 'installation', 1, 'done', now() - interval '90 s')"""
+    )
+    what, level = one(found())
+    assert (level, what) == (Level.WARNING, "The audit is not sealed: its oldest open entry is 90 s old.")
+
+
+@pytest.mark.parametrize("login", ["nottwice_console", "nottwice_worker", "postgres"])
+def test_it_asks_with_the_login_it_is_given(
+    login: str, login_url: Callable[[str], str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NOTTWICE_HOME", str(tmp_path))
+    monkeypatch.setenv("DATABASE_URL", login_url(login))
+    (only,) = look(load())
+    assert "No worker is alive" in only.what
+
+
+def test_a_database_that_is_away_or_of_another_version_is_the_finding(
+    database: Database, login_url: Callable[[str], str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NOTTWICE_HOME", str(tmp_path))
+    (asleep,) = look(load())
+    assert asleep.level is Level.CRITICAL and "is absent, so nothing is accepted" in asleep.what
+    monkeypatch.setenv("DATABASE_URL", "postgresql://nobody@127.0.0.1:1/none")
+    (away,) = look(load())
+    assert away.level is Level.CRITICAL and "database" in away.what
+    monkeypatch.setenv("DATABASE_URL", login_url("nottwice_console"))
+    database.run(
+        lambda tx: tx.execute("INSERT INTO nottwice.schema_files VALUES ('9999_later.sql', '')") and None
+    )
+    (newer,) = look(load())
+    assert newer.level is Level.CRITICAL and "9999_later.sql" in newer.what
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"), [(0, "0 s"), (119, "119 s"), (120, "2 min"), (7200, "2 h"), (172_800, "2 days")]
+)
+def test_a_duration_is_as_precise_as_it_matters(seconds: float, words: str) -> None:
+    assert check.duration(seconds) == words

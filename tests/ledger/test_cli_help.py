@@ -1,0 +1,114 @@
+"""What the command line says of itself: help, examples, exit codes, completion."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+from ledger import terminal
+from ledger.cli import app
+
+COMMANDS = sorted(
+    each.name or each.callback.__name__.replace("_", "-") for each in app.registered_commands if each.callback
+)
+
+
+def said(*arguments: str) -> str:
+    done = CliRunner().invoke(app, [*arguments, "--help"], env={"COLUMNS": "120"})
+    assert done.exit_code == 0, done.output
+    return " ".join(done.output.split())
+
+
+def test_help_names_every_command_the_environment_and_the_exit_codes() -> None:
+    whole = said()
+    for word in (
+        *COMMANDS,
+        "DATABASE_URL",
+        "NOTTWICE_CONFIG",
+        "Exit codes: 0 done, 1 not wholly done, 2 cannot start",
+    ):
+        assert word in whole
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_shows_an_example_and_its_exit_codes(command: str) -> None:
+    whole = said(command)
+    assert "Example: " in whole and f"nottwice {command}" in whole.split("Example: ")[1]
+    assert "Exit codes: 0 " in whole and "2 c" in whole.split("Exit codes: ")[1]
+
+
+def test_names_of_tables_are_not_taken_for_markup() -> None:
+    assert "[alerts]" in said("check") and "[console] people" in said("retry")
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_can_be_shown_for_a_shell(shell: str) -> None:
+    """`--install-completion` writes the same text into the shell's own start file."""
+    run = [sys.executable, "-m", "ledger.cli", "--show-completion", shell]
+    environment = {**os.environ, "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
+    done = subprocess.run(run, env=environment, capture_output=True, text=True, check=True)
+    assert "_COMPLETE=complete_" + shell in done.stdout
+
+
+def test_completion_completes_commands_and_options() -> None:
+    def completed(line: str) -> list[str]:
+        ask = {"_NOTTWICE_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(line.count(" "))}
+        program = [
+            sys.executable,
+            "-c",
+            "import sys; sys.argv[0] = 'nottwice'; from ledger.cli import main; main()",
+        ]
+        done = subprocess.run(program, env={**os.environ, **ask}, capture_output=True, text=True, check=False)
+        return done.stdout.split()
+
+    assert completed("nottwice re") == ["receive", "retry"]
+    assert completed("nottwice prune --d") == ["--dry-run"]
+
+
+def test_a_mistyped_command_or_option_says_what_is_meant() -> None:
+    for arguments, words in ((["statsu"], "Did you mean 'status'?"), (["status", "--jsn"], "--json")):
+        done = CliRunner().invoke(app, arguments)
+        assert done.exit_code == 2 and words in done.output and "Traceback" not in done.output
+
+
+# ── Lines ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("a\r\n b\tc", "a b c"),
+        ("\x1b]0;title\x07\x9b2J", "\ufffd]0;title\ufffd\ufffd2J"),
+        ("x" * 300, "x" * 199 + "…"),
+        ("\u202etxt\u2028", "\ufffdtxt"),
+    ],
+)
+def test_text_from_outside_is_a_part_of_one_line(text: str, line: str) -> None:
+    assert terminal.plain(text) == line
+
+
+def test_progress_is_quiet_where_nobody_watches(capsys: pytest.CaptureFixture[str]) -> None:
+    with terminal.progress("counting") as advance:
+        advance(3, 10)
+    assert capsys.readouterr() == ("", "")
+
+
+def test_progress_is_drawn_on_a_terminal() -> None:
+    """A real one: a pseudo-terminal as standard error."""
+    ours, theirs = os.openpty()
+    draw = "from ledger.terminal import progress\nwith progress('counting') as advance: advance(3, 10)"
+    done = subprocess.run(
+        [sys.executable, "-c", draw],
+        stdout=subprocess.PIPE,
+        stderr=theirs,
+        env={**os.environ, "TERM": "xterm"},
+        check=True,
+    )
+    os.close(theirs)
+    drawn = os.read(ours, 65_536).decode()
+    os.close(ours)
+    assert "counting" in drawn and "3/10" in drawn and done.stdout == b""
