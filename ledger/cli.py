@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import typer
 
-from ledger import cli_look, cli_run
+from ledger import cli_act, cli_look, cli_run
 from ledger.terminal import Command
 
 ENVIRONMENT = (
@@ -47,6 +47,7 @@ def _flowing(command: Command) -> str:
 
 _register("Run", cli_run.COMMANDS)
 _register("Look", cli_look.COMMANDS)
+_register("Act", cli_act.COMMANDS)
 
 if __name__ == "__main__":
     main()

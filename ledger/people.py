@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from ledger.database import Transaction
+from ledger.errors import Misconfigured
 from ledger.records import Person, Role
+from ledger.settings import PersonSettings, Settings
+
+LOCAL = "local"  # who vouches for the people of the configuration
 
 LOCAL = "local"  # who vouches for the people of the configuration
 
@@ -20,3 +24,20 @@ def person(tx: Transaction, issuer: str, subject: str, name: str, email: str, ro
         email=email,
     )
     return Person(row.id, issuer, subject, name, email, role)
+
+
+def configured(settings: Settings, email: str) -> PersonSettings:
+    """The one of `[console] people` with this e-mail address, or, without an address, of this name.
+
+    Raises Misconfigured, which names those that are known.
+    """
+    for one in settings.console.people:
+        if (one.email or one.name).casefold() == email.strip().casefold():
+            return one
+    known = ", ".join(one.email or one.name for one in settings.console.people) or "nobody"
+    raise Misconfigured(f"{email} is not among [console] people; known there: {known}.")
+
+
+def local(tx: Transaction, given: PersonSettings) -> Person:
+    """One of the people of the configuration, the same row as in the console."""
+    return person(tx, LOCAL, given.email or given.name, given.name, given.email, given.role)

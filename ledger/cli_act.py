@@ -1,0 +1,122 @@
+"""The commands that change the ledger: `nottwice retry`, in a person's name, and `nottwice prune`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ledger.errors import Misconfigured
+from ledger.terminal import EXIT_CODES, NOT_DONE, Command, plain, progress, sentences, tell
+
+if TYPE_CHECKING:
+    from ledger.retrying import Filter, SetAside, Tried
+    from ledger.settings import Settings
+
+
+def retry(
+    events: Annotated[list[int] | None, typer.Argument(help="Numbers of events that are set aside.")] = None,
+    everything: Annotated[
+        bool, typer.Option("--all", help="All that are set aside, or those filtered.")
+    ] = False,
+    namespace: Annotated[str, typer.Option(help="Only of this namespace.")] = "",
+    source: Annotated[str, typer.Option(help="Only of this source.")] = "",
+    type_: Annotated[str, typer.Option("--type", help="Only of this event type.")] = "",
+    error: Annotated[str, typer.Option(help="Only those whose last error has this in it.")] = "",
+    who: Annotated[
+        str, typer.Option("--as", metavar="EMAIL", help="Who does it, of \\[console] people.")
+    ] = "",
+    reason: Annotated[str, typer.Option(help="Why; it stands in the audit.")] = "",
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what would be tried, and change nothing.")
+    ] = False,
+) -> None:
+    """Try events again that were set aside, in a named person's name.
+
+    Each gets more attempts on top of those it had, and a row in the audit. Engineers and admins may.
+    """
+    with sentences():
+        from ledger.retrying import Filter
+        from ledger.settings import load
+
+        if bool(events) == everything:
+            raise Misconfigured("Name events by their numbers, or say --all (with a filter, if you like).")
+        if not dry_run and not (who and reason.strip()):
+            raise Misconfigured(
+                "Say who does it and why: --as EMAIL --reason TEXT. (Or only look: --dry-run.)"
+            )
+        wanted = Filter(tuple(events or ()), namespace, source, type_, error)
+        refused = _show(load(), wanted) if dry_run else _retry(load(), wanted, who, reason)
+    raise typer.Exit(NOT_DONE if refused else 0)
+
+
+def _show(settings: Settings, wanted: Filter) -> int:
+    from ledger.awake import visit
+    from ledger.retrying import listed, not_set_aside
+
+    with visit(settings) as database:
+        chosen, missing = listed(database, wanted), not_set_aside(database, wanted.ids)
+    for event in chosen:
+        tell(_described(event))
+    _tell_refused(missing)
+    tell(f"{len(chosen)} would be tried again.")
+    return len(missing)
+
+
+def _retry(settings: Settings, wanted: Filter, who: str, reason: str) -> int:
+    from ledger import people
+    from ledger.awake import visit
+    from ledger.retrying import listed, not_set_aside, put_back
+
+    given = people.configured(settings, who)
+    with visit(settings) as database, progress("trying again") as advance:
+        chosen, refused = listed(database, wanted), not_set_aside(database, wanted.ids)
+        person = database.run(lambda tx: people.local(tx, given))
+        tried = list(put_back(database, chosen, person, reason, lambda n: advance(n, len(chosen))))
+    refused += [one for one in tried if one.refusal]
+    _tell_refused(refused)
+    tell(f"{len(chosen) - sum(bool(one.refusal) for one in tried)} are tried again, as {plain(given.name)}.")
+    return len(refused)
+
+
+def _described(event: SetAside) -> str:
+    parts = (event.namespace, f"{event.source} {event.type}", event.event_key)
+    said = f"event {event.id}: {', '.join(plain(part, 80) for part in parts)}; {event.attempts} attempts"
+    return f"{said}; {plain(event.last_error)}" if event.last_error else said
+
+
+def _tell_refused(refused: list[Tried]) -> None:
+    for one in refused:
+        tell(f"event {one.event_id}: not tried: {one.refusal}")
+
+
+def prune(
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Count what would go, and change nothing.")
+    ] = False,
+) -> None:
+    """Remove what is over the time that [retention] gives it, as the database's owner.
+
+    Bodies of completed events whose actions are settled, contents and recipients of settled actions, and minutes of
+    the counters, which become hours. Never what is unfinished; keys, digests and states stay. May be stopped and
+    repeated at any time, and runs beside everything else.
+    """
+    with sentences():
+        from ledger import retention
+        from ledger.awake import visit
+        from ledger.settings import load
+
+        settings = load()
+        with visit(settings, "owner") as database, progress("looking") as advance:
+            done = list(retention.prune(database, settings.retention, dry_run=dry_run, advance=advance))
+    verb = "would be removed" if dry_run else "removed"
+    for one in done:
+        size = f" ({one.content_bytes:,} bytes)" if one.content_bytes else ""
+        tell(f"{one.rows:,} {one.what} older than {one.older_than_days:g} days {verb}{size}")
+
+
+COMMANDS: dict[Command, str] = {
+    retry: "Example: nottwice retry --all --source shop --as bo@example.com --reason 'the shop answers again'\n\n"
+    "Exit codes: 0 done, 1 some were not tried (each says why), 2 cannot start (one sentence says why).",
+    prune: f"Example: nottwice prune --dry-run\n\n{EXIT_CODES}",
+}

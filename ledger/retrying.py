@@ -1,0 +1,133 @@
+"""`nottwice retry`: events that were set aside, put back by a named person, each in a transaction of its own.
+
+What the list held is frozen before the first is touched: an event that changed meanwhile is refused as changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from uuid import UUID, uuid5
+
+from ledger import audit, recovery
+from ledger.awake import as_viewer
+from ledger.database import Database, Transaction
+from ledger.errors import Declined
+from ledger.records import Act, Person
+
+FORMS = UUID("0b6f0e5e-9a55-4c5f-8d0e-1f5c2a7d9b11")  # the name space of one-time ids
+WHAT = "try again"
+PAGE = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Which of the events that are set aside; empty: all of them. `error` is a part of its last error."""
+
+    ids: tuple[int, ...] = ()
+    namespace: str = ""
+    source: str = ""
+    type: str = ""
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SetAside:
+    """One event that is set aside, as it was when it was listed."""
+
+    id: int
+    version: int
+    namespace: str
+    source: str
+    type: str
+    event_key: str
+    attempts: int
+    last_error: str
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """What became of one: put back, or not, and then why."""
+
+    event_id: int
+    refusal: str = ""
+
+
+LISTING = """
+SELECT id, version, namespace, source, type, event_key, attempts, coalesce(last_error, '') AS last_error
+FROM nottwice.events
+WHERE state = 'failed' AND id > :after
+  AND (cardinality(CAST(:ids AS bigint[])) = 0 OR id = ANY (CAST(:ids AS bigint[])))
+  AND (:namespace = '' OR namespace = :namespace) AND (:source = '' OR source = :source) AND (:type = '' OR type = :type)
+  AND (:error = '' OR position(lower(:error) IN lower(last_error)) > 0)
+ORDER BY id LIMIT :page
+"""
+
+
+def listed(database: Database, wanted: Filter) -> list[SetAside]:
+    """Those that are set aside and wanted, by number."""
+    found: list[SetAside] = []
+
+    def page(tx: Transaction) -> list[SetAside]:
+        return _page(tx, wanted, found[-1].id if found else 0)
+
+    while more := database.run(page):
+        found += more
+    return found
+
+
+def not_set_aside(database: Database, ids: Sequence[int]) -> list[Tried]:
+    """Why each of these numbers cannot be tried again; those that can are missing from the answer."""
+
+    def states(tx: Transaction) -> dict[int, str]:
+        as_viewer(tx)
+        rows = tx.all("SELECT id, state FROM nottwice.events WHERE id = ANY (:ids)", ids=list(ids))
+        return {row.id: row.state for row in rows}
+
+    found = database.run(states)
+    return [
+        Tried(n, f"is {found[n]}, not set aside" if n in found else "does not exist")
+        for n in ids
+        if found.get(n) != "failed"
+    ]
+
+
+def put_back(
+    database: Database, chosen: Sequence[SetAside], person: Person, reason: str, told: Callable[[int], None]
+) -> Iterator[Tried]:
+    """Each as this person's act, under this person's database role; a refusal is in the audit as well.
+
+    `told` hears how many are done. Raises what the database raises; what was put back by then stays so.
+    """
+    for done, event in enumerate(chosen, 1):
+        # Derived, so that the same command given twice is one decision.
+        form = uuid5(FORMS, f"{person.id} {event.id} {event.version}")
+        yield _put_back(database, event, Act(person, form, reason))
+        told(done)
+
+
+def _put_back(database: Database, event: SetAside, act: Act) -> Tried:
+    role = act.person.role
+    try:
+        database.run(lambda tx: recovery.requeue(tx, event.id, event.version, act), role=role)
+    except Declined as error:
+        reason = str(error)
+        if not getattr(error, "same_form", False):  # a twin of an act that was done is no try of its own
+            database.run(lambda tx: audit.refused(tx, act, WHAT, "event", event.id, reason), role=role)
+        return Tried(event.id, reason)
+    return Tried(event.id)
+
+
+def _page(tx: Transaction, wanted: Filter, after: int) -> list[SetAside]:
+    as_viewer(tx)
+    rows = tx.all(
+        LISTING,
+        after=after,
+        ids=list(wanted.ids),
+        namespace=wanted.namespace,
+        source=wanted.source,
+        type=wanted.type,
+        error=wanted.error,
+        page=PAGE,
+    )
+    return [SetAside(**row._asdict()) for row in rows]

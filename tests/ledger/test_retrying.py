@@ -1,0 +1,191 @@
+"""`nottwice retry`: who may, what is chosen, what the audit keeps; by the command line and beneath it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from ledger import people, retrying
+from ledger.cli import app
+from ledger.database import Database
+from ledger.records import Person, Role
+from ledger.retrying import Filter, Tried, listed, not_set_aside, put_back
+from tests.fix_events import Ledger
+from tests.fix_home import UNSAFE, Home
+
+PEOPLE = """
+[[console.people]]
+name = "Bo Lindqvist"
+email = "bo@example.com"
+role = "engineer"
+
+[[console.people]]
+name = "Ana"
+role = "support"
+"""
+SET_ASIDE = """UPDATE nottwice.events SET state = 'failed', due_at = NULL, ended_at = now(), attempts = 5, last_error = :error,
+                      version = version + 1 WHERE id = ANY (:ids)"""
+
+
+@pytest.fixture
+def console(login_url: Callable[[str], str]) -> Iterator[Database]:
+    opened = Database(login_url("nottwice_console"))
+    yield opened
+    opened.close()
+
+
+def failed(book: Ledger, *keys: str, error: str = "ValueError: no", **changes: str) -> list[int]:
+    ids = sorted(book.stored(*keys, **changes))
+    book.run(SET_ASIDE, ids=ids, error=error)
+    return ids
+
+
+def somebody(console: Database, role: Role) -> Person:
+    return console.run(lambda tx: people.person(tx, "local", "bo", "Bo", "bo@example.com", role))
+
+
+def tried(console: Database, wanted: Filter, person: Person) -> list[Tried]:
+    return list(put_back(console, listed(console, wanted), person, "it answers again", lambda _: None))
+
+
+# ── Which ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_filter_takes_what_fits_all_of_it(book: Ledger, console: Database) -> None:
+    book.stored("pending")
+    a, b = failed(book, "a", "b")
+    (other,) = failed(book, "c", source="till", type="sale", error="Timeout at the till")
+
+    def ids(**wanted: object) -> list[int]:
+        return [event.id for event in listed(console, Filter(**wanted))]  # type: ignore[arg-type]
+
+    assert ids() == [a, b, other]
+    assert ids(source="till") == ids(type="sale") == ids(error="timeout") == [other]
+    assert ids(source="till", error="ValueError") == ids(namespace="elsewhere") == []
+    assert ids(ids=(b, other), source="shop") == [b]
+
+
+def test_a_long_list_is_read_in_pages(
+    book: Ledger, console: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retrying, "PAGE", 3)
+    ids = failed(book, *(f"k{n}" for n in range(8)))
+    assert [event.id for event in listed(console, Filter())] == sorted(ids)
+
+
+def test_numbers_that_cannot_be_tried_say_why(book: Ledger, console: Database) -> None:
+    (pending,), (aside,) = book.stored("a"), failed(book, "b")
+    assert not_set_aside(console, [pending, aside, 999_999]) == [
+        Tried(pending, "is pending, not set aside"),
+        Tried(999_999, "does not exist"),
+    ]
+
+
+# ── Put back ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_each_goes_back_in_the_persons_name(book: Ledger, console: Database) -> None:
+    ids = failed(book, "a", "b")
+    person = somebody(console, Role.ENGINEER)
+    assert tried(console, Filter(), person) == [Tried(n) for n in sorted(ids)]
+    assert book.rows("SELECT DISTINCT state, attempts, attempts_max FROM nottwice.events") == [
+        ("pending", 5, 10)
+    ]
+    assert book.rows(
+        "SELECT entity_id, act, outcome, role, why, person_id FROM nottwice.audit ORDER BY id"
+    ) == [(n, "try again", "done", "engineer", "it answers again", person.id) for n in sorted(ids)]
+
+
+def test_what_changed_meanwhile_is_refused_and_the_audit_knows(book: Ledger, console: Database) -> None:
+    first, second = failed(book, "a", "b")
+    chosen, person = listed(console, Filter()), somebody(console, Role.ADMIN)
+    book.run("UPDATE nottwice.events SET version = version + 1 WHERE id = :id", id=first)
+    stale, done = put_back(console, chosen, person, "again", lambda _: None)
+    assert "changed while you had it open" in stale.refusal and done == Tried(second)
+    assert book.rows("SELECT entity_id, outcome FROM nottwice.audit ORDER BY id") == [
+        (first, "refused"),
+        (second, "done"),
+    ]
+
+
+def test_the_same_command_twice_is_one_decision(book: Ledger, console: Database) -> None:
+    failed(book, "a")
+    chosen, person = listed(console, Filter()), somebody(console, Role.ENGINEER)
+    assert [one.refusal for one in put_back(console, chosen, person, "again", lambda _: None)] == [""]
+    (twin,) = put_back(console, chosen, person, "again", lambda _: None)
+    assert "Already done" in twin.refusal
+    assert book.value("SELECT count(*) FROM nottwice.audit") == 1
+
+
+@pytest.mark.parametrize("role", [Role.VIEWER, Role.SUPPORT, Role.AUDITOR])
+def test_who_may_not_is_refused_on_record(book: Ledger, console: Database, role: Role) -> None:
+    (event_id,) = failed(book, "a")
+    (refused,) = tried(console, Filter(), somebody(console, role))
+    assert "Engineer or admin" in refused.refusal
+    assert book.event(event_id).state == "failed"
+    assert book.rows("SELECT outcome, role FROM nottwice.audit") == [("refused", role.value)]
+
+
+# ── The command ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_command_shows_then_tries_then_has_nothing_left(
+    home: Home, book: Ledger, login_url: Callable[[str], str]
+) -> None:
+    home.configure(UNSAFE + PEOPLE)
+    url = login_url("nottwice_console")
+    (a,) = failed(book, "a")
+    (b,) = failed(book, "\x1b[31mred", error="ValueError: first\nsecond \x1b[2J")
+    shown = home.run("retry", "--all", "--dry-run", DATABASE_URL=url)
+    assert shown.returncode == 0 and "2 would be tried again." in shown.stdout
+    assert (
+        f"event {b}: acme, shop invoice.paid, \ufffd[31mred; 5 attempts; ValueError: first second"
+        in shown.stdout
+    )
+    assert "\x1b" not in shown.stdout and shown.stderr == ""
+    assert book.event(a).state == "failed"
+
+    done = home.run("retry", str(a), "999", "--as", "BO@example.com", "--reason", "fixed", DATABASE_URL=url)
+    assert done.returncode == 1, "one number does not exist"
+    assert done.stdout.splitlines() == [
+        "event 999: not tried: does not exist",
+        "1 are tried again, as Bo Lindqvist.",
+    ]
+    assert (book.event(a).state, book.event(b).state) == ("pending", "failed")
+
+    refused = home.run("retry", "--all", "--as", "ana", "--reason", "me too", DATABASE_URL=url)
+    assert refused.returncode == 1 and "Engineer or admin" in refused.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], "Name events by their numbers, or say --all"),
+        (["7", "--all"], "Name events by their numbers, or say --all"),
+        (["--all"], "Say who does it and why"),
+        (["7", "--as", "bo@example.com", "--reason", " "], "Say who does it and why"),
+        (["7", "--as", "eve@example.com", "--reason", "x"], "known there: bo@example.com, Ana."),
+    ],
+)
+def test_what_is_missing_is_said_before_anything_is_done(
+    arguments: list[str], words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "nottwice.toml").write_text(PEOPLE)
+    monkeypatch.setenv("NOTTWICE_HOME", str(tmp_path))
+    done = CliRunner().invoke(app, ["retry", *arguments])
+    assert done.exit_code == 2 and words in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_a_workers_login_may_not_act_for_a_person(
+    home: Home, book: Ledger, login_url: Callable[[str], str]
+) -> None:
+    home.configure(PEOPLE)
+    failed(book, "a")
+    done = home.run(
+        *("retry", "--all", "--as", "bo@example.com", "--reason", "x"),
+        DATABASE_URL=login_url("nottwice_worker"),
+    )
+    assert done.returncode == 2 and "Use the console's or the owner's." in done.stderr
