@@ -102,7 +102,7 @@ def sandbox() -> None:
 
 
 def simulate(
-    source: Annotated[str, typer.Argument(help="A [sources.NAME] of the configuration.")],
+    source: Annotated[str, typer.Argument(help="A \\[sources.NAME] of the configuration.")],
     copies: Annotated[int, typer.Option(min=1, help="Deliveries of each event, all at once.")] = 1,
     burst: Annotated[int, typer.Option(min=1, help="How many different invented events.")] = 1,
     file: Annotated[Path | None, typer.Option(help="Deliver the body in this file instead.")] = None,

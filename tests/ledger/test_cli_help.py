@@ -43,6 +43,7 @@ def test_every_command_shows_an_example_and_its_exit_codes(command: str) -> None
 
 def test_names_of_tables_are_not_taken_for_markup() -> None:
     assert "[alerts]" in said("check") and "[console] people" in said("retry")
+    assert "[sources.NAME]" in said("simulate")
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
