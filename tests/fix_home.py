@@ -21,8 +21,8 @@ from ledger.embedded import Cluster
 
 NOTTWICE = Path(sys.executable).with_name("nottwice")
 NOBODY_LISTENS = "postgresql://nobody@127.0.0.1:1/none"
-WITHIN_S = 14.0
-HANGS_S = 45.0  # a command that takes so long hangs, however busy the machine is
+WITHIN_S = 14.0  # what is promised of a stop
+HANGS_S = 45.0  # what takes so long hangs, however busy the machine is
 SHOP = '[sources.shop]\nkind = "agentmail"\nsecrets = ["hook"]\n'
 SECRET = {"NOTTWICE_SECRET_HOOK": "whsec_c2l4dGVlbiBieXRlcyBvciBtb3JlLCBhcyBzdml4IGhhcw=="}
 UNSAFE = "[database]\nallow_unsafe = true\n"  # the tests' own server runs with fsync=off
@@ -102,7 +102,7 @@ def home(unused_ports: Callable[[int], list[int]]) -> Iterator[Home]:
 
 
 def until(true: Callable[[], object], what: Callable[[], object]) -> None:
-    deadline = time.monotonic() + WITHIN_S
+    deadline = time.monotonic() + HANGS_S
     while not true():
         assert time.monotonic() < deadline, what()
         time.sleep(0.05)
