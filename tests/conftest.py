@@ -10,6 +10,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 
@@ -66,11 +67,8 @@ def cluster() -> Cluster:
 @pytest.fixture
 def database_url(cluster: Cluster) -> Iterator[str]:
     """A fresh, migrated database for this test alone, as its owner."""
-    name = f"t_{os.getpid()}_{next(_numbers)}"
-    with _admin(cluster) as admin:
-        admin.execute(f"CREATE DATABASE {name} TEMPLATE {TEMPLATE}")
-        yield cluster.url(database=name)
-        admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
+    with fresh_database(cluster) as url:
+        yield url
 
 
 @pytest.fixture
@@ -89,6 +87,16 @@ def database(database_url: str) -> Iterator[Database]:
     opened = Database(database_url)
     yield opened
     opened.close()
+
+
+@contextmanager
+def fresh_database(server: Cluster) -> Iterator[str]:
+    """The owner's URL of a migrated database of its own; it is dropped at the end, whoever still holds it."""
+    name = f"t_{os.getpid()}_{next(_numbers)}"
+    with _admin(server) as admin:
+        admin.execute(f"CREATE DATABASE {name} TEMPLATE {TEMPLATE}")
+        yield server.url(database=name)
+        admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
 
 def _admin(server: Cluster) -> psycopg.Connection:

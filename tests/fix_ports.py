@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def unused_ports() -> Callable[[int], list[int]]:
     """That many different ports of the loopback address, free a moment ago."""
 

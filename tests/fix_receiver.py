@@ -8,13 +8,15 @@ import hmac
 import http.client
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,10 @@ import httpx
 import psycopg
 import pytest
 import sqlalchemy as sa
+
+from ledger import schema
+from ledger.embedded import Cluster
+from tests.conftest import fresh_database
 
 WITHIN_S = 12.0
 SVIX_SECRET = "whsec_" + base64.b64encode(b"not twice, a test's secret key").decode()
@@ -62,6 +68,30 @@ delivery_header = "X-Delivery"
 type_constant = "note"
 success_status = 204
 
+[sources.plain]
+kind = "generic"
+namespace = "plain"
+secrets = ["SHOP"]
+signature_header = "X-Signature"
+key_header = "X-Event"
+delivery_header = "X-Delivery"
+type_constant = "note"
+
+[sources.millis]
+kind = "generic"
+namespace = "other"
+secrets = ["SHOP"]
+signature_header = "X-Signature"
+timestamp_header = "X-Timestamp"
+timestamp_unit = "ms"
+key_header = "X-Event"
+type_constant = "note"
+
+[sources.elsewhere]
+kind = "agentmail"
+namespace = "other"
+secrets = ["MAIL"]
+
 [database]
 allow_unsafe = true
 """
@@ -89,6 +119,17 @@ def timed(body: bytes, event: str, *, timestamp: str | None = None, delivery: st
     }
 
 
+def plain(body: bytes, event: str = "e1", *, delivery: str = "d1") -> dict[str, str]:
+    """Headers of the source `plain`, which takes any document: its key is a header, and nothing but the body is signed."""
+    return {"X-Signature": signature(body), "X-Event": event, "X-Delivery": delivery}
+
+
+def millis(body: bytes, event: str, *, timestamp: str) -> dict[str, str]:
+    """Headers of the source `millis`."""
+    signed = signature(f"{timestamp}.".encode() + body)
+    return {"X-Signature": signed, "X-Timestamp": timestamp, "X-Event": event}
+
+
 def mail(body: bytes, *secrets: str, svix_id: str = "msg_1", timestamp: str | None = None) -> dict[str, str]:
     """Headers of the source `mail`, as Svix makes them."""
     at = str(int(time.time())) if timestamp is None else timestamp
@@ -112,6 +153,16 @@ def message(event_id: Any, *, type_: str = "message.received", **members: Any) -
     return json.dumps({"type": "event", "event_type": type_, "event_id": event_id, "message": inner}).encode()
 
 
+def head(headers: Mapping[str, str], *fields: str, source: str = "shop") -> bytes:
+    """What stands ahead of a body, as bytes for a raw socket."""
+    lines = [
+        f"POST /webhooks/{source} HTTP/1.1",
+        "Host: x",
+        *(f"{name}: {value}" for name, value in headers.items()),
+    ]
+    return "\r\n".join([*lines, *fields, "", ""]).encode()
+
+
 def quick_post(port: int, source: str, body: bytes, headers: Mapping[str, str]) -> int:
     """The status, over a connection of its own; a hundredth of what a client of httpx costs to make."""
     line = http.client.HTTPConnection("127.0.0.1", port, timeout=WITHIN_S)
@@ -122,12 +173,21 @@ def quick_post(port: int, source: str, body: bytes, headers: Mapping[str, str]) 
         line.close()
 
 
+def until(done: Callable[[], Any]) -> None:
+    """Looks again and again; fails when it does not happen in time."""
+    deadline = time.monotonic() + WITHIN_S
+    while not done():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.02)
+
+
 class Receiver:
     """One process `python -m ledger.receiver`, with its port, its log and a client."""
 
     def __init__(self, home: Path, port: int, environment: Mapping[str, str]) -> None:
         self.home, self.port, self.environment = home, port, dict(environment)
         self.log = home / f"receiver-{port}-{time.monotonic_ns()}.log"
+        self._read_from = 0
         self.process = self._start()
         self.client = httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=WITHIN_S)
 
@@ -154,11 +214,14 @@ class Receiver:
     def post(self, source: str, body: bytes, headers: Mapping[str, str]) -> httpx.Response:
         return self.client.post(f"/webhooks/{source}", content=body, headers=dict(headers))
 
+    def plain(self, body: bytes, event: str = "e1", **about: str) -> int:
+        return self.post("plain", body, plain(body, event, **about)).status_code
+
     def shop(self, body: bytes, **headers: str) -> int:
         return self.post("shop", body, shop(body, **headers)).status_code
 
-    def mail(self, body: bytes, **about: Any) -> int:
-        return self.post("mail", body, mail(body, **about)).status_code
+    def mail(self, body: bytes, *secrets: str, **about: Any) -> int:
+        return self.post("mail", body, mail(body, *secrets, **about)).status_code
 
     def raw(self, *pieces: bytes) -> bytes:
         """Sends the pieces over one connection as they are; everything that came back until it was closed or quiet."""
@@ -167,9 +230,17 @@ class Receiver:
                 line.sendall(piece)
             return _read_answer(line)
 
+    def begin(self) -> None:
+        """What it said until now belongs to another test."""
+        self._read_from = self.log.stat().st_size
+
+    @property
+    def said(self) -> str:
+        return self.log.read_bytes()[self._read_from :].decode()
+
     def notes(self, event: str | None = None) -> list[dict[str, Any]]:
         """The log's lines, those of one event only when it is named."""
-        lines = [json.loads(line) for line in self.log.read_text().splitlines() if line.startswith("{")]
+        lines = [json.loads(line) for line in self.said.splitlines() if line.startswith("{")]
         return [line for line in lines if event in (None, line["event"])]
 
     def noted(self, event: str, count: int = 1) -> list[dict[str, Any]]:
@@ -205,6 +276,7 @@ def _read_answer(line: socket.socket) -> bytes:
 
 
 Start = Callable[..., Receiver]
+Rows = Callable[..., list[tuple[Any, ...]]]
 
 
 @pytest.fixture
@@ -212,25 +284,32 @@ def receivers(
     login_url: Callable[[str], str], tmp_path: Path, unused_ports: Callable[[int], list[int]]
 ) -> Iterator[Start]:
     """`receivers(config=…, ready=True, port=…, VARIABLE=…)` starts one; all are stopped at the end."""
+    with starter(tmp_path, login_url("nottwice_receiver"), unused_ports) as start:
+        yield start
+
+
+@contextmanager
+def starter(home: Path, url: str, unused_ports: Callable[[int], list[int]]) -> Iterator[Start]:
+    """What it started is stopped at the end."""
     started: list[Receiver] = []
 
     def start(
         config: str = CONFIG, *, ready: bool = True, port: int | None = None, **variables: str
     ) -> Receiver:
-        file = tmp_path / "nottwice.toml"
+        file = home / "nottwice.toml"
         file.write_text(config)
         port = port or unused_ports(1)[0]
         environment = {
             "PATH": os.environ["PATH"],
             "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
-            "NOTTWICE_HOME": str(tmp_path),
+            "NOTTWICE_HOME": str(home),
             "NOTTWICE_CONFIG": str(file),
             "NOTTWICE_RECEIVER_PORT": str(port),
-            "DATABASE_URL": login_url("nottwice_receiver"),
+            "DATABASE_URL": url,
             **{f"NOTTWICE_SECRET_{name}": secret for name, secret in SECRETS.items()},
             **variables,
         }
-        receiver = Receiver(tmp_path, port, environment)
+        receiver = Receiver(home, port, environment)
         started.append(receiver)
         receiver.until("/readyz" if ready else "/healthz", 200)
         return receiver
@@ -243,20 +322,89 @@ def receivers(
 
 @pytest.fixture
 def receiver(receivers: Start) -> Receiver:
-    """One receiver with the sources `mail`, `shop` and `timed`."""
+    """One receiver with the sources of CONFIG."""
     return receivers()
 
 
 @pytest.fixture
-def rows(database_url: str) -> Iterator[Callable[..., list[tuple[Any, ...]]]]:
+def rows(database_url: str) -> Iterator[Rows]:
     """`rows("SELECT …", values)` as the owner."""
+    with _asking(database_url) as ask:
+        yield ask
+
+
+@contextmanager
+def _asking(database_url: str) -> Iterator[Rows]:
     url = sa.make_url(database_url)
     with psycopg.connect(
         host=str(url.query["host"]), port=5432, user=url.username, dbname=url.database, autocommit=True
     ) as connection:
 
-        def run(sql: str, *values: Any) -> list[tuple[Any, ...]]:
+        def ask(sql: str, *values: Any) -> list[tuple[Any, ...]]:
             cursor = connection.execute(sql.encode(), values)
             return cursor.fetchall() if cursor.description else []
 
-        yield run
+        yield ask
+
+
+@pytest.fixture
+def own_cluster() -> Iterator[Cluster]:
+    """A server of this test's own, that it may stop; migrated."""
+    home = Path(tempfile.mkdtemp(prefix="nottwice-receiver-", dir="/tmp"))
+    home.chmod(0o711)  # the server's user must get through
+    server = Cluster(home, settings={"fsync": "off"})
+    server.ensure()
+    schema.migrate(server.url())
+    yield server
+    server.stop()
+    shutil.rmtree(home, ignore_errors=True)
+
+
+# ── one process for many tests ────────────────────────────────────────────────────────────────────────
+
+
+class Door:
+    """A receiver that many tests share, and its database, which is empty when a test begins."""
+
+    def __init__(self, receiver: Receiver, rows: Rows, database_url: str) -> None:
+        self.receiver, self.rows, self.database_url = receiver, rows, database_url
+
+    def begin(self) -> None:
+        self.rows("TRUNCATE nottwice.events, nottwice.quarantine, nottwice.counters CASCADE")
+        self.receiver.begin()
+
+    def count(self, table: str) -> int:
+        return int(self.rows(f"SELECT count(*) FROM nottwice.{table}")[0][0])
+
+    @property
+    def nothing_stored(self) -> bool:
+        return self.count("events") == self.count("quarantine") == 0
+
+    def bodies(self) -> list[bytes]:
+        """What is kept of the events, in the order of acceptance."""
+        return [body for (body,) in self.rows("SELECT body FROM nottwice.event_contents ORDER BY event_id")]
+
+
+@pytest.fixture(scope="session")
+def shared_door(
+    cluster: Cluster, tmp_path_factory: pytest.TempPathFactory, unused_ports: Callable[[int], list[int]]
+) -> Iterator[Door]:
+    home = tmp_path_factory.mktemp("door")
+    with fresh_database(cluster) as url:
+        login = sa.make_url(url).set(username="nottwice_receiver").render_as_string(hide_password=False)
+        with starter(home, login, unused_ports) as start, _asking(url) as ask:
+            yield Door(start(), ask, url)
+
+
+@pytest.fixture
+def door(shared_door: Door) -> Door:
+    """The shared receiver, for tests that neither stop nor configure it."""
+    shared_door.begin()
+    return shared_door
+
+
+@pytest.fixture
+def door_receivers(door: Door, tmp_path: Path, unused_ports: Callable[[int], list[int]]) -> Iterator[Start]:
+    """More receivers on the shared door's database, which are this test's own."""
+    with starter(tmp_path, door.receiver.environment["DATABASE_URL"], unused_ports) as start:
+        yield start

@@ -3,29 +3,22 @@
 from __future__ import annotations
 
 import json
-import shutil
 import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
 import psycopg
-import pytest
 import sqlalchemy as sa
 
-from ledger import schema
 from ledger.embedded import Cluster
 from tests import fix_receiver as fix
-from tests.fix_receiver import Receiver, Start
+from tests.fix_receiver import Receiver, Rows, Start, until
 
-Rows = Callable[..., list[tuple[Any, ...]]]
 EVENT = b'{"id":"e1","type":"paid"}'
 
 
@@ -127,31 +120,6 @@ def test_sigterm_ends_it_in_time_although_a_transaction_hangs(receivers: Start, 
     assert rows("SELECT count(*) FROM nottwice.events") == [(0,)]
 
 
-@pytest.mark.parametrize(
-    ("point", "is_answered", "is_stored"),
-    [
-        ("receiver.before_insert", False, False),
-        ("receiver.before_commit", False, False),
-        ("receiver.after_commit", False, True),
-        ("receiver.after_answer", True, True),
-    ],
-)
-def test_inb_04_killed_at_every_step_and_redelivered(
-    receivers: Start, rows: Rows, point: str, is_answered: bool, is_stored: bool
-) -> None:
-    doomed = receivers(NOTTWICE_FAULT=f"{point}=kill")
-    try:
-        assert doomed.shop(EVENT) == 202 and is_answered
-    except httpx.TransportError:
-        assert not is_answered
-    assert doomed.process.wait(fix.WITHIN_S) == -signal.SIGKILL
-    assert rows("SELECT count(*) FROM nottwice.events") == [(int(is_stored),)]
-    again = receivers()
-    assert again.shop(EVENT) == 202
-    assert rows("SELECT count(*), min(state) FROM nottwice.events") == [(1, "pending")]
-    assert again.noted("stored")[0]["became"] == ("duplicate" if is_stored else "accepted")
-
-
 def test_sighup_reads_secrets_again_and_a_bad_file_changes_nothing(receivers: Start, tmp_path: Path) -> None:
     secret_file = tmp_path / "secrets" / "SHOP_OLD"
     secret_file.parent.mkdir()
@@ -177,7 +145,7 @@ def test_sighup_reads_secrets_again_and_a_bad_file_changes_nothing(receivers: St
     config.write_text(fix.CONFIG + "\n[sources.mail2]\nkind = 'agentmial'\n")
     _hup(receiver, "configuration kept")
     assert receiver.post("shop", EVENT, fix.shop(EVENT, "rotating: second")).status_code == 202
-    _until(lambda: len(accepted) > 20)
+    until(lambda: len(accepted) > 20)
     stop.set()
     steady.join()
     assert set(accepted) == {202}
@@ -189,27 +157,7 @@ def _hup(receiver: Receiver, event: str) -> None:
     receiver.noted(event, before + 1)
 
 
-def _until(done: Callable[[], Any]) -> None:
-    deadline = time.monotonic() + fix.WITHIN_S
-    while not done():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.02)
-
-
 # ── without a database ────────────────────────────────────────────────────────────────────────────────
-
-
-@pytest.fixture
-def own_cluster() -> Iterator[Cluster]:
-    """A server of this test's own, that it may stop; migrated."""
-    home = Path(tempfile.mkdtemp(prefix="nottwice-receiver-", dir="/tmp"))
-    home.chmod(0o711)  # the server's user must get through
-    server = Cluster(home, settings={"fsync": "off"})
-    server.ensure()
-    schema.migrate(server.url())
-    yield server
-    server.stop()
-    shutil.rmtree(home, ignore_errors=True)
 
 
 def test_without_a_database_it_starts_answers_503_and_recovers(

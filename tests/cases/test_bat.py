@@ -1,0 +1,33 @@
+"""Cases from the field about array and envelope bodies, over HTTP against a real receiver: BAT."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.fix_receiver import Door
+
+BAD = {
+    "empty": b"{}",
+    "a string": b'"str"',
+    "null": b"null",
+    "NUL in its id": b'{"id":"a\\u0000","type":"t"}',
+    "3 MB": b'{"id":"' + b" " * 3_000_000 + b'"}',
+}
+
+
+@pytest.mark.parametrize("bad", BAD.values(), ids=list(BAD))
+def test_bat_01_three_events_the_middle_one_is_bad(door: Door, bad: bytes) -> None:
+    body = b'[{"id":"good1","type":"t"}, ' + bad + b',{"id": "good2","type":"t"}]'
+    for _ in range(2):
+        assert door.receiver.shop(body) == 202
+    assert sorted(door.bodies()) == [b'{"id": "good2","type":"t"}', b'{"id":"good1","type":"t"}']
+    assert door.rows("SELECT element, body, deliveries FROM nottwice.quarantine") == [(1, bad, 2)]
+
+
+def test_bat_04_the_top_level_is_not_what_was_hoped(door: Door) -> None:
+    for body in (b"{}", b"null", b"42", b'"x"', b"[[]]", b"[1,2]", b'{"events":[]}'):
+        assert door.receiver.shop(body) == 202
+        assert door.receiver.mail(body) == 200
+    assert door.count("events") == 0
+    assert (door.receiver.shop(b"[]"), door.receiver.mail(b"[]")) == (202, 200)
+    assert door.count("quarantine") == 8 + 7

@@ -1,0 +1,25 @@
+"""The limits of the front door: how long it waits for a body, and how much it holds in hand."""
+
+from __future__ import annotations
+
+from tests import fix_receiver as fix
+from tests.fix_receiver import Rows, Start
+
+EVENT = b'{"id":"e1","type":"paid"}'
+
+
+def test_a_slow_body_is_given_up(receivers: Start, rows: Rows) -> None:
+    receiver = receivers(fix.CONFIG + "[receiver]\nanswer_within_s = 0.3\n")
+    answer = receiver.raw(fix.head(fix.shop(EVENT), f"Content-Length: {len(EVENT)}"), EVENT[:5])
+    assert answer.split()[1] == b"408"
+    assert rows("SELECT count(*) FROM nottwice.events") == [(0,)]
+
+
+def test_more_bodies_than_hands_are_turned_away(receivers: Start) -> None:
+    receiver = receivers(fix.CONFIG + "[receiver]\nin_hand_bytes_max = 1000\n")
+    large = b'{"id":1,"type":"paid","pad":"%s"}' % (b"a" * 1000)
+    refused = receiver.post("shop", large, fix.shop(large))
+    assert (refused.status_code, refused.headers["retry-after"]) == (503, "5")
+    assert [receiver.shop(b'{"id":%d,"type":"paid","pad":"%s"}' % (i, b"a" * 800)) for i in range(4)] == [
+        202
+    ] * 4
