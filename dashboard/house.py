@@ -112,7 +112,8 @@ class House:
             return [visit for visit in here.values() if visit.person_id != person_id]
 
     def _snapshot(self) -> views.Snapshot:
-        silent_s = self.settings.alerts.worker_silent_s
+        # A worker gives three signs a lease: whoever missed all of them has lost its work, whatever alerts wait for.
+        silent_s = min(self.settings.worker.lease_s, self.settings.alerts.worker_silent_s)
         return self.database.run(lambda tx: views.snapshot(tx, silent_s=silent_s), role=Role.VIEWER)
 
     def _hour(self) -> views.Hour:

@@ -89,6 +89,8 @@ SELECT
     coalesce((SELECT sum(n) FROM judged WHERE NOT handled), 0)::bigint AS unhandled,
     (SELECT count(*) FROM nottwice.conflicts WHERE acknowledged_at IS NULL) AS conflicts,
     (SELECT count(*) FROM nottwice.quarantine WHERE settled_at IS NULL) AS quarantined,
-    (SELECT count(*) FROM nottwice.workers
-     WHERE kind = 'worker' AND stopped_at IS NULL AND seen_at > now() - make_interval(secs => :silent)) AS workers
+    (SELECT count(*) FROM nottwice.workers w
+     WHERE kind = 'worker' AND stopped_at IS NULL AND seen_at > now() - make_interval(secs => :silent)
+       AND NOT EXISTS (SELECT FROM nottwice.workers n
+                       WHERE n.name = w.name AND n.host = w.host AND n.started_at > w.seen_at)) AS workers
 """

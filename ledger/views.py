@@ -51,7 +51,8 @@ class Snapshot:
         return self.needs_review + self.proposed
 
 
-# While no worker ever came, every type counts as handled: that work waits for the first worker.
+# While no worker ever came, every type counts as handled: that work waits for the first worker. One that was killed
+# and started again under its name is one worker, not two: the old row gave no sign after the new one's start.
 SNAPSHOT = """
 WITH handled AS (SELECT DISTINCT unnest(handles) AS pair FROM nottwice.workers WHERE kind = 'worker'),
 pending AS (
@@ -71,9 +72,11 @@ actions AS (
           UNION ALL SELECT state, NULL, NULL FROM nottwice.actions WHERE state = 'sending'
           UNION ALL SELECT state, review_since, NULL FROM nottwice.actions WHERE state = 'needs_review') AS live),
 workers AS (
-    SELECT count(*) FILTER (WHERE stopped_at IS NULL AND seen_at > now() - make_interval(secs => :silent_s)) AS alive,
+    SELECT count(*) FILTER (WHERE stopped_at IS NULL AND seen_at > now() - make_interval(secs => :silent_s)
+                            AND NOT EXISTS (SELECT FROM nottwice.workers n
+                                            WHERE n.name = w.name AND n.host = w.host AND n.started_at > w.seen_at)) AS alive,
            max(seen_at) AS last_sign
-    FROM nottwice.workers WHERE kind = 'worker')
+    FROM nottwice.workers w WHERE kind = 'worker')
 SELECT now() AS at, EXISTS (SELECT FROM nottwice.events) AS any_event,
        CAST(coalesce((SELECT sum(n) FROM pending), 0) AS bigint) AS pending, claims.n AS processing,
        (SELECT count(*) FROM nottwice.events WHERE state = 'failed') AS failed,
@@ -94,7 +97,7 @@ def snapshot(tx: Transaction, *, silent_s: float) -> Snapshot:
            WHERE w.kind = 'worker' AND w.stopped_at IS NULL AND w.seen_at <= now() - make_interval(secs => :silent_s)
              AND w.seen_at > now() - make_interval(secs => :named_s)
              AND NOT EXISTS (SELECT FROM nottwice.workers n
-                             WHERE n.name = w.name AND n.host = w.host AND n.started_at > w.started_at)
+                             WHERE n.name = w.name AND n.host = w.host AND n.started_at > w.seen_at)
            ORDER BY w.seen_at LIMIT 20""",
         silent_s=silent_s,
         named_s=max(SILENT_NAMED_S, 10 * silent_s),

@@ -90,18 +90,13 @@ def _metrics(now: Snapshot) -> None:
 
 
 def _workers(now: Snapshot) -> tuple[str, str, str]:
+    """How many work, and who gives no sign any more; the silent come longest first, and are forgotten after a while."""
     if not now.silent:
-        return (
-            f"{now.workers}",
-            "all give signs" if now.workers else "none runs",
-            "gray" if now.workers else "red",
-        )
-    (name, silent_s), *others = now.silent
-    words = (
-        f"{len(now.silent)} silent, one for {span(silent_s)}"
-        if others
-        else f"{named(name)} silent for {span(silent_s)}"
-    )
+        return (f"{now.workers}", "all give signs", "gray") if now.workers else ("0", "none runs", "red")
+    (name, longest_s), *others = now.silent
+    words = f"{named(name)} silent for {span(longest_s)}"
+    if others:
+        words = f"{len(now.silent)} silent for {span(now.silent[-1][1])} to {span(longest_s)}"
     return f"{now.workers} of {now.workers + len(now.silent)}", words, "red"
 
 

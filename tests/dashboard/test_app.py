@@ -6,7 +6,7 @@ import pytest
 from streamlit import config
 from streamlit.testing.v1 import AppTest
 
-from dashboard.screens.overview import answer
+from dashboard.screens.overview import _workers, answer
 from ledger.views import Snapshot
 from tests.dashboard.conftest import App
 from tests.fix_seed import RECEIPT, House, desk, full, mail
@@ -45,6 +45,21 @@ def test_a_full_overview_answers_in_its_heading(app: App, house: House) -> None:
     assert titles(at)[0].startswith("Work is moving. 7 sends wait for a person, ")
     labels = {metric.label: metric.value for metric in at.metric}
     assert labels["Waiting for a person"] == "7 sends" and labels["Workers"] == "4 of 5"
+
+
+@pytest.mark.parametrize(
+    ("workers", "silent", "words"),
+    [
+        (3, (), ("3", "all give signs", "gray")),
+        (0, (), ("0", "none runs", "red")),
+        (3, (("w-1", 74.0),), ("3 of 4", "w-1 silent for 74 s", "red")),
+        (3, (("w-1", 74.0), ("w-2", 12.0)), ("3 of 5", "2 silent for 12 s to 74 s", "red")),
+    ],
+)
+def test_the_workers_that_work_and_those_that_give_no_sign(
+    workers: int, silent: tuple[tuple[str, float], ...], words: tuple[str, str, str]
+) -> None:
+    assert _workers(snapshot(workers=workers, silent=silent)) == words
 
 
 @pytest.mark.parametrize("address", ["0", "x", "١", "1e3", "999999999999999999", "9" * 40, ""])

@@ -150,7 +150,8 @@ class House:
             (self.home / "idle.toml").write_text(text)
             named = {"NOTTWICE_CONFIG": str(self.home / "idle.toml")}
         process = self.start("worker", fault=fault, **named)
-        until(lambda: "started" in self.log(process) or process.poll() is not None)
+        until(lambda: '"started"' in self.log(process) or process.poll() is not None)
+        assert '"started"' in self.log(process), f"the worker ended at once: {self.log(process)}"
         return process
 
     def log(self, process: subprocess.Popen[bytes]) -> str:

@@ -144,10 +144,29 @@ def test_a_silent_or_stopped_worker_is_not_alive(database: Database) -> None:
             workers.register(tx, worker)
         workers.stop(tx, stopped.id)
         tx.execute(
-            "UPDATE nottwice.workers SET seen_at = now() - interval '61 seconds' WHERE name = 'silent'"
+            """UPDATE nottwice.workers SET started_at = now() - interval '1 h', seen_at = now() - interval '61 s'
+               WHERE name = 'silent'"""
         )
         assert status(tx)["workers"] == 1
         assert status(tx, worker_silent_s=120)["workers"] == 2
+
+
+def test_a_worker_that_was_killed_and_started_again_is_one(database: Database) -> None:
+    """Until it counts as silent, a killed one would be counted beside the one in its place."""
+    with database.transaction() as tx:
+        for second in (3, 2, 1):
+            workers.register(tx, Worker(uuid4(), "worker-1"))
+            tx.execute(
+                "UPDATE nottwice.workers SET seen_at = now() - make_interval(secs => :s)", s=second + 1
+            )
+            tx.execute(
+                "UPDATE nottwice.workers SET started_at = now() - make_interval(secs => :s) WHERE started_at = now()",
+                s=second,
+            )
+        workers.register(tx, Worker(uuid4(), "worker-2"))
+        workers.register(tx, Worker(uuid4(), "worker-1"))
+        workers.register(tx, Worker(uuid4(), "worker-1"), host="another")
+        assert status(tx)["workers"] == 3
 
 
 @pytest.mark.parametrize("login", ["nottwice_worker", "postgres"])

@@ -42,12 +42,30 @@ def test_the_figures_of_a_full_house(console: Database, house: House) -> None:
     assert hour.oldest_leases[0].worker == "w-0e11" and hour.oldest_leases[0].age_s > 73
 
 
-def test_a_worker_that_was_started_again_is_not_silent(console: Database, house: House) -> None:
-    house.workers(("w-1", 90.0))
-    house.run("UPDATE nottwice.workers SET started_at = now() - interval '1 day'")
+@pytest.mark.parametrize("killed_s", [5.0, 90.0], ids=["just now", "long ago"])
+def test_a_worker_that_was_killed_and_started_again_is_one(
+    console: Database, house: House, killed_s: float
+) -> None:
+    house.workers(("w-1", killed_s), ("w-2", 0.1))
     house.workers(("w-1", 0.1))
-    now = console.run(lambda tx: views.snapshot(tx, silent_s=60), role=Role.VIEWER)
-    assert now.workers == 1 and now.silent == ()
+    started_again = "UPDATE nottwice.workers SET started_at = seen_at WHERE name = 'w-1' AND seen_at > now() - interval '3 s'"
+    house.run(started_again)
+    now = console.run(lambda tx: views.snapshot(tx, silent_s=30), role=Role.VIEWER)
+    assert now.workers == 2 and now.silent == ()
+
+
+def test_two_that_live_under_one_name_are_two(console: Database, house: House) -> None:
+    house.workers(("w-1", 0.1), ("w-1", 0.2))
+    now = console.run(lambda tx: views.snapshot(tx, silent_s=30), role=Role.VIEWER)
+    assert now.workers == 2
+
+
+def test_the_silent_are_named_longest_first_and_forgotten_after_a_while(
+    console: Database, house: House
+) -> None:
+    house.workers(("w-1", 0.1), ("w-2", 31.0), ("w-3", 45.0), ("w-4", 700.0))
+    now = console.run(lambda tx: views.snapshot(tx, silent_s=30), role=Role.VIEWER)
+    assert now.workers == 1 and [name for name, _ in now.silent] == ["w-3", "w-2"]
 
 
 def test_the_queue_puts_the_costliest_first_and_pages_by_place(console: Database, house: House) -> None:
