@@ -16,11 +16,11 @@ from uuid import UUID, uuid4, uuid5
 import streamlit as st
 
 from dashboard.house import Glance, House, Visit
-from ledger import audit, people, views, views_review
+from ledger import audit, people, reveals, views, views_events, views_review
 from ledger.database import Transaction
 from ledger.deciding import DECIDERS, must_be_complete
 from ledger.errors import AlreadyDecided, Declined, Incomplete, Stale, Unavailable
-from ledger.records import Act, Decision, Person, Role
+from ledger.records import Act, Decision, Person
 from ledger.settings import PersonSettings, load
 from ledger.verdict import Finding
 
@@ -28,7 +28,7 @@ T = TypeVar("T")
 LOG = logging.getLogger("nottwice.console")
 FORMS = UUID("6f1d1c52-6a0e-4d57-9a0f-7c1b8a4f2f60")  # the name space of one-time ids
 COOKIE = "nottwice_acts_as"
-REVEALERS = frozenset(Role) - {Role.VIEWER}
+REVEALERS, WHY_FIRST = reveals.REVEALERS, reveals.REVEAL_WITH_WHY
 
 
 # ── Results of acts ───────────────────────────────────────────────────────────────────────────────────
@@ -152,6 +152,16 @@ def read(query: Callable[[Transaction], T]) -> T:
     return house().database.run(query, role=chosen().role)
 
 
+def read_soon(query: Callable[[Transaction], T]) -> T:
+    """Like `read`, but stopped when it takes longer than people wait. Raises TooSlow, Unavailable."""
+
+    def bounded(tx: Transaction) -> T:
+        with views_events.within(tx):
+            return query(tx)
+
+    return read(bounded)
+
+
 # ── The door ──────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -230,11 +240,19 @@ def _note(
         return None
 
 
-def reveal(action_id: int, why: str) -> Result:
-    """The stored content of one send. The audit has it, committed, before it is shown."""
-    given = Act(me(), uuid4(), why.strip())
+def reveal(entity_id: int, why: str, entity: reveals.Readable = "action") -> Result:
+    """The stored content of one send, or the bytes that were received. The audit has it, committed, before."""
+    return _reveal(why, lambda act: reveals.reveal(house().database, entity, entity_id, act))
+
+
+def reveal_both(conflict_id: int, event_id: int, why: str) -> Result:
+    """The first content of an event and the other one that came."""
+    return _reveal(why, lambda act: reveals.reveal_both(house().database, conflict_id, event_id, act))
+
+
+def _reveal(why: str, show: Callable[[Act], object]) -> Result:
     try:
-        return Done(audit.reveal_action(house().database, action_id, given))
+        return Done(show(Act(me(), uuid4(), why.strip())))
     except Declined as error:
         return Refused(str(error))
     except Unavailable:

@@ -9,15 +9,13 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, Literal
 
-from ledger.database import Database, Transaction
-from ledger.errors import AlreadyDecided, Incomplete, NotAllowed
+from ledger.database import Transaction
+from ledger.errors import AlreadyDecided
 from ledger.records import Act, Role
 from ledger.seals import seal as seal
 from ledger.seals import unsealed as unsealed
 
 Entity = Literal["event", "action", "request", "conflict", "quarantine", "audit", "provider", "installation"]
-REVEALERS = frozenset(Role) - {Role.VIEWER}
-REVEAL_WITH_WHY = frozenset({Role.ENGINEER, Role.AUDITOR})
 
 INSERT = """
 INSERT INTO nottwice.audit (person_id, role, act, entity, entity_id, entity_version, outcome, why, looked_at, known,
@@ -114,26 +112,6 @@ def refuse_second_use(tx: Transaction, act: Act) -> None:
         )
 
 
-def reveal_action(db: Database, action_id: int, act: Act) -> bytes:
-    """The stored content, behind an audit row that is committed before anything is shown.
-
-    Raises NotAllowed for viewers, Incomplete when an engineer or auditor does not say why.
-    """
-    role = act.person.role
-    if role not in REVEALERS:
-        raise NotAllowed("The text is not shown to viewers.")
-    if role in REVEAL_WITH_WHY and not act.reason.strip():
-        raise Incomplete("Nothing was shown. Please say why you need to read it.")
-
-    def note(tx: Transaction) -> int:
-        return done(tx, act, "reveal", "action", action_id, version=None, before=None, after=None)
-
-    audit_id = db.run(note, role=role)
-    return db.run(
-        lambda tx: bytes(tx.one("SELECT nottwice.reveal_action(:id) AS body", id=audit_id).body), role=role
-    )
-
-
 def entry_time(tx: Transaction, audit_id: int) -> datetime:
     """When an entry was made."""
     at: datetime = tx.one("SELECT at FROM nottwice.audit WHERE id = :id", id=audit_id).at
@@ -144,6 +122,7 @@ def _unchanged(tx: Transaction, entity: Entity, entity_id: int) -> dict[str, str
     sql = {
         "event": "SELECT state FROM nottwice.events WHERE id = :id",
         "action": "SELECT state FROM nottwice.actions WHERE id = :id",
+        "conflict": "SELECT nottwice.conflict_state(acknowledged_at) AS state FROM nottwice.conflicts WHERE id = :id",
     }.get(entity)
     row = tx.first(sql, id=entity_id) if sql else None
     state = row.state if row else None

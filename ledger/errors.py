@@ -4,6 +4,7 @@ LedgerError
 ├── Misconfigured            the configuration or the machine; the process stops with exit code 2
 │   └── WrongSchema          the database's schema is older or newer than this code
 ├── Unavailable              the database cannot be reached or did not answer in time; try again
+├── TooSlow                  a read for a screen took longer than people wait and was stopped; ask for less
 ├── LeaseLost                somebody else holds the claim now; the whole transaction is rolled back
 │   └── MayNotStart          the claim is ours, but the call may no longer be made (with the reason)
 ├── CallInsideTransaction    a provider call or a slow part was about to run inside a transaction
@@ -36,6 +37,10 @@ class WrongSchema(Misconfigured):
 
 class Unavailable(LedgerError):
     """The database cannot be reached or did not answer in time. Nothing is known to be wrong with the data."""
+
+
+class TooSlow(LedgerError):
+    """A read took longer than its limit and was stopped. Nothing is wrong; a narrower question is answered."""
 
 
 class LeaseLost(LedgerError):

@@ -1,7 +1,7 @@
 """What the review desk reads: the queue, one send whole, and what was decided.
 
 Each works as the person's database role, which decides how recipients look. A body is never in here: it is shown by
-`audit.reveal_action` alone.
+`reveals.reveal` alone.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from uuid import uuid4
 import pytest
 from sqlalchemy.exc import DBAPIError
 
-from ledger import audit, decisions
+from ledger import audit, decisions, reveals
 from ledger.errors import Incomplete, NotAllowed
 from ledger.records import Act, Decision, Role, canonical_json
 from ledger.states import ActionState
@@ -49,11 +49,11 @@ def asks(sends: Sends, act: Act) -> object:
     return sends.decide(act, lambda tx: decisions.ask_new_key(tx, action_id, seen, act))
 
 
-def reveals(sends: Sends, act: Act) -> object:
-    return audit.reveal_action(sends.by_console, sends.proposed(), act)
+def reads(sends: Sends, act: Act) -> object:
+    return reveals.reveal(sends.by_console, "action", sends.proposed(), act)
 
 
-ATTEMPTED: tuple[Attempted, ...] = (closes, resends, approves, declines, asks, reveals)
+ATTEMPTED: tuple[Attempted, ...] = (closes, resends, approves, declines, asks, reads)
 
 
 def standing(sends: Sends) -> tuple[list[str], int, int]:
@@ -91,7 +91,7 @@ def test_an_entry_cannot_be_changed_or_removed(sends: Sends) -> None:
 
 def test_a_text_is_shown_behind_its_entry(sends: Sends) -> None:
     action_id, act = sends.proposed(), sends.act(sends.person("Ann"))
-    assert audit.reveal_action(sends.by_console, action_id, act) == canonical_json(EMAIL.content())
+    assert reveals.reveal(sends.by_console, "action", action_id, act) == canonical_json(EMAIL.content())
     (entry,) = sends.audit(action_id)
     assert (entry.act, entry.outcome, entry.entity_version) == ("reveal", "done", None)
 
@@ -101,7 +101,7 @@ def test_a_reveal_needs_an_entry_that_was_committed_before(sends: Sends) -> None
 
     def at_once(tx: audit.Transaction) -> None:
         entry = audit.done(tx, act, "reveal", "action", action_id, version=None, before=None, after=None)
-        tx.execute("SELECT nottwice.reveal_action(:id)", id=entry)
+        tx.execute("SELECT nottwice.reveal(:id)", id=entry)
 
     with pytest.raises(DBAPIError, match="nothing is shown"):
         sends.decide(act, at_once)
@@ -110,11 +110,11 @@ def test_a_reveal_needs_an_entry_that_was_committed_before(sends: Sends) -> None
 
 def test_a_reveal_is_of_the_role_that_asked(sends: Sends) -> None:
     action_id, act = sends.proposed(), sends.act(sends.person("Ann"))
-    audit.reveal_action(sends.by_console, action_id, act)
+    reveals.reveal(sends.by_console, "action", action_id, act)
     (entry,) = sends.audit(action_id)
     with pytest.raises(DBAPIError, match="nothing is shown"):
         sends.by_console.run(
-            lambda tx: tx.execute("SELECT nottwice.reveal_action(:id)", id=entry.id) and None,
+            lambda tx: tx.execute("SELECT nottwice.reveal(:id)", id=entry.id) and None,
             role=Role.AUDITOR,
         )
 
@@ -122,10 +122,10 @@ def test_a_reveal_is_of_the_role_that_asked(sends: Sends) -> None:
 def test_viewers_see_no_text_and_some_say_why(sends: Sends) -> None:
     action_id = sends.proposed()
     with pytest.raises(NotAllowed):
-        audit.reveal_action(sends.by_console, action_id, sends.act(sends.person("Vi", Role.VIEWER)))
+        reveals.reveal(sends.by_console, "action", action_id, sends.act(sends.person("Vi", Role.VIEWER)))
     for role in (Role.ENGINEER, Role.AUDITOR):
         silent = Act(sends.person("Eve", role), uuid4())
         with pytest.raises(Incomplete):
-            audit.reveal_action(sends.by_console, action_id, silent)
-        assert audit.reveal_action(sends.by_console, action_id, sends.act(silent.person, "Ticket 7"))
+            reveals.reveal(sends.by_console, "action", action_id, silent)
+        assert reveals.reveal(sends.by_console, "action", action_id, sends.act(silent.person, "Ticket 7"))
     assert len(sends.audit(action_id)) == 2

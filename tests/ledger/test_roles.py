@@ -242,7 +242,7 @@ def test_the_receiver_knows_no_actions(sends: Sends, login_url: Callable[[str], 
         "INSERT INTO nottwice.audit_checks (entries, hash, unsealed) VALUES (1, '', 0)",
         "SET ROLE nottwice_admin",
         "SELECT nottwice.next_generation(1, 0)",
-        "SELECT nottwice.reveal_action(1)",
+        "SELECT nottwice.reveal(1)",
     ],
 )
 def test_no_worker_may(sends: Sends, sql: str) -> None:

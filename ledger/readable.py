@@ -1,0 +1,99 @@
+"""Bytes of strangers as text for people: whole lines, exact digits, bounded length. Standard library only.
+
+What is no text is shown as numbers; what is JSON gets line breaks between its tokens, and not a character else.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from ledger.payload import Malformed, parse, shown
+
+CHARACTERS_SHOWN = 20_000
+CHARACTERS_MAX = 200_000  # of one body in one browser; what is longer is read with the database's own tools
+HEX_BYTES_MAX = 512
+INDENT = "  "
+TOKEN = re.compile(r'"(?:[^"\\]++|\\.)*+"?|[\[\]{},:]|[^\s"\[\]{},:]+', re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Readable:
+    """A body for a screen. `whole` is False when the text ends before the body does; `binary`: bytes as numbers."""
+
+    text: str
+    size_bytes: int
+    whole: bool
+    binary: bool = False
+
+
+def readable(body: bytes, *, most: int = CHARACTERS_SHOWN) -> Readable:
+    """Never raises, whatever the bytes are."""
+    text = body.decode("utf-8", "backslashreplace")  # a broken byte is shown as \\xff
+    if _is_binary(body):
+        return _as_numbers(body)
+    text = laid_out(text) if _is_json(body) else text
+    return Readable(shown(text[:most]), len(body), len(text) <= most)
+
+
+def laid_out(text: str) -> str:
+    """JSON with a member a line. Tokens stay as they were spelled: no number is rounded, no escape resolved."""
+    parts: list[str] = []
+    depth, before = 0, ""
+    for token in TOKEN.findall(text):
+        if token in ("]", "}"):
+            depth -= 1
+            parts.append("" if before in ("[", "{") else "\n" + INDENT * depth)
+        elif before in ("[", "{", ","):
+            parts.append("\n" + INDENT * depth)
+        elif before == ":":
+            parts.append(" ")
+        parts.append(token)
+        depth += token in ("[", "{")
+        before = token
+    return "".join(parts)
+
+
+def value_at(document: Any, path: tuple[str, ...]) -> Any:
+    """The value at a path of names and places in lists; None when there is none."""
+    value = document
+    for name in path:
+        if isinstance(value, dict):
+            value = value.get(name)
+        elif isinstance(value, list) and name.isdecimal() and int(name) < len(value):
+            value = value[int(name)]
+        else:
+            return None
+    return value
+
+
+def spelled(path: tuple[str, ...]) -> str:
+    """`data.lines.0.amount`; the document itself is `(all of it)`."""
+    return ".".join(path) or "(all of it)"
+
+
+def _is_json(body: bytes) -> bool:
+    try:
+        parse(body)
+    except Malformed:
+        return False
+    return True
+
+
+def _is_binary(body: bytes) -> bool:
+    """More than one in ten of the first characters is broken, or a control character that no text has."""
+    head = body[:1000].decode("utf-8", "replace")[:-1]  # the last one may be cut in two
+    return sum(ch == "\ufffd" or (ch < " " and ch not in "\t\n\r\f") for ch in head) * 10 > len(head)
+
+
+def _as_numbers(body: bytes) -> Readable:
+    """Sixteen bytes a line, in hexadecimal, with their ASCII beside them."""
+    head = body[:HEX_BYTES_MAX]
+    lines = [_line(at, head[at : at + 16]) for at in range(0, len(head), 16)]
+    return Readable("\n".join(lines), len(body), len(body) <= HEX_BYTES_MAX, binary=True)
+
+
+def _line(at: int, part: bytes) -> str:
+    text = "".join(chr(b) if 32 <= b < 127 else "." for b in part)
+    return f"{at:06x}  {part.hex(' '):<47}  {text}"

@@ -1,0 +1,178 @@
+-- What the Events page asks for: lists that never walk through history, and bodies behind the audit.
+
+-- The name by which a provider knows an event: its key without the type that some sources put ahead of it, and not
+-- more of it than an index should hold.
+CREATE FUNCTION nottwice.known_as(type text, event_key text) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    SELECT left(CASE WHEN starts_with(event_key, type || ' ') THEN substr(event_key, length(type) + 2) ELSE event_key END, 60)
+$$;
+
+-- Ended events only: one entry an event, written once. What still lives is found through its own small indexes.
+CREATE INDEX events_done ON nottwice.events (source, type, id) WHERE state = 'completed';
+CREATE INDEX events_known ON nottwice.events ((nottwice.known_as(type, event_key) COLLATE "C"), id) WHERE state = 'completed';
+CREATE INDEX conflicts_open ON nottwice.conflicts (id) WHERE acknowledged_at IS NULL;
+CREATE INDEX evidence_from_event ON nottwice.evidence (event_id) WHERE event_id IS NOT NULL;
+
+-- Source and type of all ended events, found by hopping through the index: its cost grows with their number, not with
+-- the number of events.
+CREATE FUNCTION nottwice.kinds_done() RETURNS TABLE (source text, type text) LANGUAGE sql STABLE AS $$
+    WITH RECURSIVE hop AS (
+        (SELECT e.source, e.type FROM nottwice.events e WHERE e.state = 'completed' ORDER BY e.source, e.type LIMIT 1)
+        UNION ALL
+        SELECT n.source, n.type FROM hop, LATERAL (
+            SELECT e.source, e.type FROM nottwice.events e
+            WHERE e.state = 'completed' AND (e.source, e.type) > (hop.source, hop.type)
+            ORDER BY e.source, e.type LIMIT 1) AS n)
+    SELECT hop.source, hop.type FROM hop
+$$;
+
+-- The lowest id whose event was accepted at or after a moment, by bisection over the primary key: some sixty probes
+-- instead of an index that every event would have to be entered into three times. Ids rise with time, except among
+-- transactions that ran at once; whoever asks leaves some seconds on either side.
+CREATE FUNCTION nottwice.first_event_from(moment timestamptz) RETURNS bigint LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    low    bigint;
+    high   bigint;
+    middle bigint;
+    probe  record;
+BEGIN
+    SELECT coalesce(min(id), 1), coalesce(max(id), 0) + 1 INTO low, high FROM nottwice.events;
+    WHILE low < high LOOP
+        middle := low + (high - low) / 2;
+        SELECT e.id, e.accepted_at INTO probe FROM nottwice.events e WHERE e.id >= middle ORDER BY e.id LIMIT 1;
+        IF probe.id IS NULL OR probe.accepted_at >= moment THEN
+            high := middle;
+        ELSE
+            low := probe.id + 1;
+        END IF;
+    END LOOP;
+    RETURN low;
+END
+$$;
+
+-- How long a body is, for people who may not read it.
+CREATE VIEW nottwice.event_sizes AS
+    SELECT event_id, content_type, octet_length(body) AS bytes FROM nottwice.event_contents;
+CREATE VIEW nottwice.conflict_sizes AS SELECT id, octet_length(body) AS bytes FROM nottwice.conflicts;
+CREATE VIEW nottwice.quarantine_sizes AS SELECT id, octet_length(body) AS bytes FROM nottwice.quarantine;
+GRANT SELECT ON nottwice.event_sizes, nottwice.conflict_sizes, nottwice.quarantine_sizes
+    TO nottwice_viewer, nottwice_support, nottwice_engineer, nottwice_auditor, nottwice_admin;
+
+-- ── A conflict is marked as seen, by a person ────────────────────────────────────────────────────────
+
+GRANT UPDATE (acknowledged_at, version) ON nottwice.conflicts TO nottwice_support, nottwice_engineer, nottwice_admin;
+
+CREATE FUNCTION nottwice.conflict_state(acknowledged_at timestamptz) RETURNS text LANGUAGE sql IMMUTABLE AS $$
+    SELECT CASE WHEN acknowledged_at IS NULL THEN 'new' ELSE 'seen' END
+$$;
+
+-- As nottwice.change_is_audited, for a table whose state is a time.
+CREATE FUNCTION nottwice.conflict_change_is_audited() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = nottwice, pg_temp AS $$
+DECLARE
+    bad bigint;
+BEGIN
+    IF NOT nottwice.a_person_acts() THEN
+        RETURN NULL;
+    END IF;
+    SELECT n.id INTO bad
+    FROM new_rows n JOIN old_rows o ON o.id = n.id
+    WHERE n.version IS DISTINCT FROM o.version + 1
+       OR NOT EXISTS (
+            SELECT FROM nottwice.audit a
+            WHERE a.entity = 'conflict' AND a.entity_id = n.id AND a.entity_version = n.version
+              AND a.outcome = 'done' AND a.person_id IS NOT NULL
+              AND a.state_before = nottwice.conflict_state(o.acknowledged_at)
+              AND a.state_after = nottwice.conflict_state(n.acknowledged_at)
+              AND a.transaction = pg_current_xact_id())
+    LIMIT 1;
+    IF FOUND THEN
+        RAISE EXCEPTION 'no change without its audit row: conflict %', bad USING ERRCODE = 'insufficient_privilege';
+    END IF;
+    RETURN NULL;
+END
+$$;
+CREATE TRIGGER a_conflict_changes_with_its_audit_row AFTER UPDATE ON nottwice.conflicts
+    REFERENCING OLD TABLE AS old_rows NEW TABLE AS new_rows
+    FOR EACH STATEMENT EXECUTE FUNCTION nottwice.conflict_change_is_audited();
+
+CREATE FUNCTION nottwice.audit_of_conflict_tells_the_truth() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = nottwice, pg_temp AS $$
+BEGIN
+    IF NOT EXISTS (SELECT FROM nottwice.conflicts c WHERE c.id = NEW.entity_id AND c.version >= NEW.entity_version
+                   AND (c.version > NEW.entity_version OR nottwice.conflict_state(c.acknowledged_at) = NEW.state_after)) THEN
+        RAISE EXCEPTION 'audit row % claims a change that was not made', NEW.id USING ERRCODE = 'integrity_constraint_violation';
+    END IF;
+    RETURN NULL;
+END
+$$;
+CREATE CONSTRAINT TRIGGER an_audit_row_of_a_conflict_claims_only_what_happened AFTER INSERT ON nottwice.audit
+    DEFERRABLE INITIALLY DEFERRED FOR EACH ROW
+    WHEN (NEW.entity = 'conflict' AND NEW.outcome = 'done' AND NEW.entity_version IS NOT NULL)
+    EXECUTE FUNCTION nottwice.audit_of_conflict_tells_the_truth();
+
+-- ── Bodies, behind the audit ─────────────────────────────────────────────────────────────────────────
+
+-- One door for all bodies. A body is read by a person only behind an audit row of an earlier, committed transaction
+-- of the same person's role; NULL when it is no longer kept.
+CREATE FUNCTION nottwice.reveal(audit_id bigint) RETURNS bytea
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = nottwice, pg_temp AS $$
+DECLARE
+    noted record;
+BEGIN
+    SELECT a.entity, a.entity_id INTO noted FROM nottwice.audit a
+    WHERE a.id = audit_id AND a.act = 'reveal' AND a.outcome = 'done' AND a.person_id IS NOT NULL
+      AND a.role = replace(current_setting('role'), 'nottwice_', '') AND a.role <> 'viewer'
+      AND a.transaction <> pg_current_xact_id() AND a.at > now() - interval '15 minutes';
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'nothing is shown without an audit row that says so first' USING ERRCODE = 'insufficient_privilege';
+    END IF;
+    RETURN CASE noted.entity
+        WHEN 'action' THEN (SELECT c.content FROM nottwice.action_contents c WHERE c.action_id = noted.entity_id)
+        WHEN 'event' THEN (SELECT c.body FROM nottwice.event_contents c WHERE c.event_id = noted.entity_id)
+        WHEN 'conflict' THEN (SELECT c.body FROM nottwice.conflicts c WHERE c.id = noted.entity_id)
+        WHEN 'quarantine' THEN (SELECT q.body FROM nottwice.quarantine q WHERE q.id = noted.entity_id)
+    END;
+END
+$$;
+REVOKE EXECUTE ON FUNCTION nottwice.reveal FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION nottwice.reveal TO nottwice_support, nottwice_engineer, nottwice_auditor, nottwice_admin;
+DROP FUNCTION nottwice.reveal_action;
+
+-- All leaves of a document by their path; an empty object or list is a leaf.
+CREATE FUNCTION nottwice.leaves(document jsonb) RETURNS TABLE (path text[], leaf jsonb) LANGUAGE sql IMMUTABLE AS $$
+    WITH RECURSIVE tree AS (
+        SELECT CAST('{}' AS text[]) AS path, document AS node
+        UNION ALL
+        SELECT tree.path || part.name, part.node FROM tree, LATERAL (
+            SELECT o.key AS name, o.value AS node
+            FROM jsonb_each(CASE WHEN jsonb_typeof(tree.node) = 'object' THEN tree.node END) AS o
+            UNION ALL
+            SELECT CAST(l.n - 1 AS text), l.value
+            FROM jsonb_array_elements(CASE WHEN jsonb_typeof(tree.node) = 'array' THEN tree.node END)
+                 WITH ORDINALITY AS l(value, n)) AS part)
+    SELECT tree.path, tree.node FROM tree
+    WHERE jsonb_typeof(tree.node) NOT IN ('object', 'array') OR tree.node IN ('{}', '[]')
+$$;
+
+-- Where a later content differs from the first, without the values: the names of members, and on which side each is.
+-- Nothing comes back when one of the two is gone or is no document that PostgreSQL can hold.
+CREATE FUNCTION nottwice.changed_paths(wanted bigint, most integer)
+RETURNS TABLE (path text[], in_first boolean, in_later boolean)
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = nottwice, pg_temp AS $$
+DECLARE
+    earlier jsonb;
+    later   jsonb;
+BEGIN
+    SELECT CAST(replace(convert_from(f.body, 'UTF8'), '\u0000', '\ufffd') AS jsonb),
+           CAST(replace(convert_from(c.body, 'UTF8'), '\u0000', '\ufffd') AS jsonb) INTO earlier, later
+    FROM nottwice.conflicts c JOIN nottwice.event_contents f ON f.event_id = c.event_id WHERE c.id = wanted;
+    RETURN QUERY
+        SELECT coalesce(a.path, b.path), a.path IS NOT NULL, b.path IS NOT NULL
+        FROM nottwice.leaves(earlier) AS a FULL JOIN nottwice.leaves(later) AS b ON b.path = a.path
+        WHERE a.leaf IS DISTINCT FROM b.leaf ORDER BY 1 LIMIT most;
+EXCEPTION WHEN data_exception OR program_limit_exceeded THEN
+    RETURN;
+END
+$$;
+REVOKE EXECUTE ON FUNCTION nottwice.changed_paths FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION nottwice.changed_paths TO nottwice_support, nottwice_engineer, nottwice_auditor, nottwice_admin;
