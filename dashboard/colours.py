@@ -48,8 +48,22 @@ SHADES: Final[dict[Mode, dict[State, Shade]]] = {
 }
 # In tables a pill's words are ink, so its ground may be stronger.
 PILLS: Final[dict[Mode, dict[State, str]]] = {
-    "light": {"waiting": "#E3E8EC", "working": "#D9E6F8", "done": "#D3EDE8", "person": "#FCE3BF"},
-    "dark": {"waiting": "#3A3D42", "working": "#1F3866", "done": "#1B4D3D", "person": "#573A0C"},
+    "light": {
+        "waiting": "#E3E8EC",
+        "working": "#D9E6F8",
+        "done": "#D3EDE8",
+        "person": "#FCE3BF",
+        "broken": "#FADAD6",
+        "twin": "#E6DBFB",
+    },
+    "dark": {
+        "waiting": "#3A3D42",
+        "working": "#1F3866",
+        "done": "#1B4D3D",
+        "person": "#573A0C",
+        "broken": "#6B221C",
+        "twin": "#463A70",
+    },
 }
 PAGES: Final[dict[Mode, Page]] = {
     "light": Page("#FFFFFF", "#1E2328", "#565E66", "#DAD9D5", "#8A8984"),

@@ -12,6 +12,7 @@ import unicodedata
 from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
+from typing import Literal
 
 import streamlit as st
 
@@ -33,6 +34,7 @@ POINTS: dict[str, tuple[str, State]] = {
     "not_sent": ("▼ it did not", "waiting"),
     "neither": ("– neither", "waiting"),
 }
+Thing = Literal["send", "conflict"]
 NOTHING_HERE = "There is nothing here, or you may not see it."
 
 
@@ -93,10 +95,42 @@ def heading(what: str, to: Iterable[str], lead: str) -> None:
     )
 
 
+def headline(what: str, source: str, rest: str, lead: str) -> None:
+    """What it is, from where, and what became of it. The first two come from outside."""
+    st.html(
+        f"<h1 class='nt-h1'>{said(what)} from {said(source)}{html.escape(rest)}</h1>"
+        f"<p class='nt-lead'>{html.escape(lead)}</p>"
+    )
+
+
+def timeline(steps: Iterable[tuple[str, State, str, str, str]]) -> None:
+    """When, in which state's colour, its mark, what happened and who did it. The last two may come from outside."""
+    items = "".join(
+        f"<li class='nt-{tone}'><time>{html.escape(when)}</time><b aria-hidden='true'>{html.escape(mark)}</b>"
+        f"<div>{said(what)} <span class='nt-soft'>{said(who)}</span></div></li>"
+        for when, tone, mark, what, who in steps
+    )
+    st.html(f"<ol class='nt-line'>{items}</ol>")
+
+
 def facts(pairs: Iterable[tuple[str, str]]) -> None:
     """A row of facts. The values may come from outside."""
     cells = "".join(f"<div><dt>{html.escape(name)}</dt><dd>{said(value)}</dd></div>" for name, value in pairs)
     st.html(f"<dl class='nt-facts'>{cells}</dl>")
+
+
+def facts_down(pairs: Iterable[tuple[str, str]]) -> None:
+    """Facts one below the other. The values may come from outside."""
+    rows = "".join(f"<dt>{html.escape(name)}</dt><dd>{said(value)}</dd>" for name, value in pairs)
+    st.html(f"<dl class='nt-mail nt-down'>{rows}</dl>")
+
+
+def chip_line(word: str, tone: State, whom: str, about: str) -> None:
+    """A state as a chip, to whom, and about what. The last two come from outside."""
+    st.html(
+        f"<div><span class='nt-chip nt-{tone}'>{html.escape(word)}</span> {said(whom)}"
+        f" <span class='nt-soft'>{said(about)}</span></div>"
+    )
 
 
 def mail_head(pairs: Iterable[tuple[str, str]]) -> None:
@@ -134,7 +168,7 @@ def verdict_block(word: str, reasons: Iterable[str], until: str) -> None:
 # ── Notices ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-def outcome(result: session.Result) -> None:
+def outcome(result: session.Result, thing: Thing = "send") -> None:
     """What became of an act, in the tone it deserves: to be second is no error."""
     match result:
         case session.Lost():
@@ -145,7 +179,7 @@ def outcome(result: session.Result) -> None:
             )
         case session.Changed():
             st.info(
-                "**This send changed while you had it open.** Nothing was done. Below is how it is now.",
+                f"**This {thing} changed while you had it open.** Nothing was done. Below is how it is now.",
                 icon=":material/update:",
             )
         case session.Refused():
@@ -187,7 +221,16 @@ DID = {
     "agreed: send again with a new key": "agreed to a new key",
     "disagreed": "did not agree to this",
     "withdrawn": "withdrew the request",
+    "marked as seen": "marked this as seen",
 }
+
+
+def too_slow() -> None:
+    """One block of a page took longer than people wait; the others stay."""
+    st.info(
+        "**This took longer than 2 s and was stopped.** Choose a shorter time, or a source and a type.",
+        icon=":material/timer_off:",
+    )
 
 
 def age_caption(age_s: float, live: str) -> None:

@@ -65,6 +65,8 @@ SHOWS = {
         "json",
         "latex",
         "menu_button",
+        "toggle",
+        "datetime_input",
     ),
 }
 QUIET = {  # draw nothing, or take no text
@@ -79,6 +81,7 @@ QUIET = {  # draw nothing, or take no text
         "space",
         "form",
         "navigation",
+        "empty",
     ),
     *("switch_page", "get_option", "cache_resource", "TextColumn", "MultiselectColumn"),
 }
@@ -107,7 +110,7 @@ UNSHOWN = {  # of a call that shows: what a person never reads
         "anchor",
         "required",
     ),
-    *("expanded", "url_path", "visibility", "options", "position"),
+    *("expanded", "url_path", "visibility", "options", "position", "query_params"),
 }
 NAMES = {"named", "provider", "what", "harmless", "odd_letters"}  # nothing that Markdown reads is left
 CARRIES = {"TryAgain"}  # results that carry a sentence of ours to where it is shown
@@ -123,6 +126,7 @@ NUMBER_TYPES = {
     "Segment",
     "State",
     "Mode",
+    "Thing",
 }
 # Attributes of records that are numbers, times or one of our own words.
 OURS = {
@@ -191,6 +195,7 @@ OURS = {
         "evidence_until",
         "state",
     ),
+    *("event_id", "day", "about_sends", "conflicts", "quarantine"),
 }
 
 

@@ -1,0 +1,136 @@
+"""Two contents under one key: where they differ, and what they say there once somebody has asked to see it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from dashboard import components, session
+from dashboard.screens import events_body
+from dashboard.screens.events_words import moment, size
+from dashboard.words import named
+from ledger import conflicts, views_kept
+from ledger.payload import Malformed, parse, shown
+from ledger.readable import spelled, value_at
+from ledger.views_kept import PATHS_MAX, Change, Conflict
+
+MASKED, MISSING = "•••", "– not there"
+VALUE_CHARACTERS_MAX = 300
+
+
+def draw(conflict: Conflict) -> None:
+    st.subheader("What differs", anchor=False)
+    if conflict.first_bytes is None:
+        st.caption("Cannot compare: the first content is no longer kept. Its digest says that they differ.")
+        return
+    mark = f"conflict_{conflict.id}"
+    found = events_body.revealed(mark)
+    both = found[0] if found is not None else None
+    if session.chosen().role in session.REVEALERS:
+        _table(_changes(conflict), both)
+    st.caption(f"First {size(conflict.first_bytes)}, later {size(conflict.bytes)}.")
+    if found is None or not isinstance(both, tuple):
+        event_id = conflict.event_id
+        events_body.ask(
+            mark, "Show both contents", lambda why: session.reveal_both(conflict.id, event_id, why)
+        )
+        return
+    first, later = st.columns(2, gap="medium")
+    with first:
+        st.markdown("**First**")
+        events_body.body(f"{mark}_first", both[0], found[1])
+    with later:
+        st.markdown("**Later**")
+        events_body.body(f"{mark}_later", both[1], found[1])
+
+
+def _changes(conflict: Conflict) -> list[Change]:
+    source = session.house().settings.sources.get(conflict.source)
+    ignored = source.ignored_members if source else ()
+    return session.read_soon(lambda tx: views_kept.changes(tx, conflict.id, ignored))
+
+
+def _table(changes: Sequence[Change], both: Any) -> None:
+    if not changes:
+        st.caption("They cannot be compared part by part; their digests differ.")
+        return
+    documents = tuple(_document(raw) for raw in both) if both else None
+    st.dataframe(frame(changes, documents), hide_index=True, row_height=38, height="content")
+    if len(changes) >= PATHS_MAX:
+        st.caption(f"Only the first {PATHS_MAX} places are listed.")
+
+
+def frame(changes: Sequence[Change], documents: tuple[Any, Any] | None) -> pd.DataFrame:
+    """Values stay masked until both documents are given."""
+    first, later = documents or (None, None)
+    return pd.DataFrame(
+        {
+            "Path": [shown(spelled(change.path)) for change in changes],
+            "First": [_value(change.in_first, first, change, documents) for change in changes],
+            "Later": [_value(change.in_later, later, change, documents) for change in changes],
+        }
+    )
+
+
+def _value(there: bool, document: Any, change: Change, revealed: object) -> str:
+    if not there:
+        return MISSING
+    if revealed is None:
+        return MASKED
+    return shown(_spelled_out(value_at(document, change.path))[:VALUE_CHARACTERS_MAX])
+
+
+def _spelled_out(value: Any) -> str:
+    """As JSON has it, but a text without its quotes."""
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    return str(value)
+
+
+def _document(raw: bytes) -> Any:
+    try:
+        return parse(raw)
+    except Malformed:
+        return None
+
+
+# ── Marking ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+def mark_as_seen(conflict: Conflict) -> None:
+    if conflict.acknowledged_at is not None:
+        at = moment(conflict.acknowledged_at, conflict.now)
+        st.success(
+            f"**Marked as seen by {named(conflict.seen_by or '')}, at {at} UTC.**", icon=":material/check:"
+        )
+        return
+    result = st.session_state.pop(f"marked_{conflict.id}", None)
+    if result is not None:
+        components.outcome(result, "conflict")
+    if session.chosen().role not in conflicts.MARKERS:
+        return
+    with st.container(border=True):
+        why = st.text_input(
+            "Anything to say about it? The audit keeps your words.", key=f"why_{conflict.id}", max_chars=500
+        )
+        if st.button("Mark as seen", type="primary", icon=":material/check:", key=f"mark_{conflict.id}"):
+            _mark(conflict, why)
+        st.caption("Nothing is done with either content; it leaves the list of new ones.")
+
+
+def _mark(conflict: Conflict, why: str) -> None:
+    form = session.form_id("conflict", conflict.id, conflict.version, conflicts.SEEN)
+    result = session.act(
+        conflicts.SEEN,
+        conflict.id,
+        lambda tx, act: conflicts.mark_seen(tx, conflict.id, conflict.version, act),
+        form=form,
+        why=why,
+        entity="conflict",
+    )
+    if not isinstance(result, session.Done):
+        st.session_state[f"marked_{conflict.id}"] = result
+    st.rerun()

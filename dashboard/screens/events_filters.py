@@ -1,0 +1,121 @@
+"""The filters of the list in one row. All but the key stand in the address, which is the truth about them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import NoReturn
+
+import streamlit as st
+
+from dashboard import session
+from dashboard.screens import events_paging
+from dashboard.words import named
+from ledger import views_events
+from ledger.states import EventState
+from ledger.views_found import Filter
+
+TEXT_MAX = 300
+ADDRESS = ("source", "type", "state", "from", "until")
+STATES = {"pending": "Waiting", "processing": "In hand", "completed": "Done", "failed": "Set aside"}
+MINUTE = "%Y-%m-%dT%H:%M"
+
+
+def draw() -> Filter:
+    """The widgets, set to what the address says, and what they mean together."""
+    wanted = _asked()
+    key, source, type_, state, since, until = st.columns([2.6, 1.3, 1.7, 1.3, 1.75, 1.75], gap="small")
+    _set("key", wanted.text)
+    key.text_input(
+        "Key or number",
+        key="events_key",
+        max_chars=TEXT_MAX,
+        placeholder="whole, or its beginning",
+        type="search",
+        on_change=_key_typed,
+    )
+    _set("source", wanted.source)
+    source.selectbox(
+        "Source",
+        options=["", *_sources(wanted.source)],
+        format_func=lambda name: named(name) if name else "All",
+        key="events_source",
+        on_change=_chosen,
+        args=("source",),
+    )
+    _set("type", wanted.type)
+    type_.text_input(
+        "Type", key="events_type", max_chars=200, placeholder="all", on_change=_chosen, args=("type",)
+    )
+    _set("state", wanted.state.value if wanted.state else "")
+    state.selectbox(
+        "State",
+        options=["", *STATES],
+        format_func=lambda name: STATES.get(name, "All"),
+        key="events_state",
+        on_change=_chosen,
+        args=("state",),
+    )
+    _set("from", wanted.since and wanted.since.replace(tzinfo=None))
+    since.datetime_input(
+        "Received from (UTC)", value=None, key="events_from", step=60, on_change=_chosen, args=("from",)
+    )
+    _set("until", wanted.until and wanted.until.replace(tzinfo=None))
+    until.datetime_input(
+        "until (UTC)", value=None, key="events_until", step=60, on_change=_chosen, args=("until",)
+    )
+    return wanted
+
+
+def clear() -> NoReturn:
+    """All events again."""
+    for name in ADDRESS:
+        st.query_params.pop(name, None)
+    st.session_state["events_text"] = ""
+    events_paging.start()
+    st.rerun()
+
+
+def _asked() -> Filter:
+    """What the address says; what it says wrongly is left out. The key is this session's own."""
+    given = {name: st.query_params.get(name, "") for name in ADDRESS}
+    return Filter(
+        text=str(st.session_state.get("events_text", "")).strip()[:TEXT_MAX],
+        source=given["source"][:200],
+        type=given["type"][:200],
+        state=EventState(given["state"]) if given["state"] in STATES else None,
+        since=_time(given["from"]),
+        until=_time(given["until"]),
+    )
+
+
+def _time(text: str) -> datetime | None:
+    try:
+        at = datetime.strptime(text, MINUTE).replace(tzinfo=UTC)
+    except ValueError:
+        return None
+    return at if 1970 <= at.year < 9000 else None
+
+
+def _sources(chosen: str) -> list[str]:
+    """Those configured, those that have sent something, and the one that the address names."""
+    seen = session.read_soon(views_events.sources)
+    return sorted({*session.house().settings.sources, *seen, *([chosen] if chosen else [])})
+
+
+def _set(name: str, value: object) -> None:
+    st.session_state[f"events_{name}"] = value
+
+
+def _chosen(name: str) -> None:
+    """Into the address, from where the next run reads it."""
+    value = st.session_state[f"events_{name}"]
+    text = value.strftime(MINUTE) if isinstance(value, datetime) else str(value or "").strip()
+    st.query_params.pop(name, None)
+    if text:
+        st.query_params[name] = text
+    events_paging.start()
+
+
+def _key_typed() -> None:
+    st.session_state["events_text"] = st.session_state["events_key"]
+    events_paging.start()

@@ -1,0 +1,121 @@
+"""One event whole: its story on the left, its facts, its sends and its content on the right."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import streamlit as st
+
+from dashboard import components, session
+from dashboard.screens import events_body, events_list, events_paging, events_story
+from dashboard.screens.events_story import SEND_STATES
+from dashboard.screens.events_words import moment, size
+from dashboard.words import clock, what
+from ledger.payload import shown
+from ledger.views_event import PARTS_MAX, SendOf, Story
+
+
+def draw(story: Story) -> None:
+    with st.container(horizontal=True, vertical_alignment="center"):
+        if st.button("All events", icon=":material/arrow_back:", type="tertiary"):
+            events_list.back("event")
+        events_paging.age()
+    components.headline(story.type, story.source, events_story.became(story), events_story.lead(story))
+    left, right = st.columns([3, 2], gap="medium")
+    with left:
+        _story(story)
+        _content(story)
+    with right:
+        _sends(story)
+        _facts(story)
+
+
+# ── Left ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _story(story: Story) -> None:
+    st.subheader("What happened", anchor=False)
+    components.timeline(
+        (moment(step.at, story.now), step.tone, step.mark, step.what, step.who)
+        for step in events_story.steps(story)
+    )
+    if story.cut:
+        st.caption(f"It has more parts than are shown: the newest {PARTS_MAX} of each sort are here.")
+    if story.last_error and story.state != "completed":
+        with st.expander("The last error"):
+            st.code(shown(story.last_error), language=None, wrap_lines=True)
+    for other in story.conflicts[:5]:
+        if st.button(f"Compare conflict {other.id}", key=f"conflict_{other.id}", type="tertiary"):
+            st.query_params["conflict"] = str(other.id)
+            st.query_params.pop("event", None)
+            st.rerun()
+
+
+def _content(story: Story) -> None:
+    st.subheader("Content", anchor=False)
+    mark = f"event_{story.id}"
+    found = events_body.revealed(mark)
+    if story.body_bytes is None:
+        st.caption("The content is no longer kept. Its key and its digest are.")
+    elif found is not None and isinstance(found[0], bytes):
+        events_body.body(mark, found[0], found[1])
+    else:
+        st.caption(f"{size(story.body_bytes)}, exactly as received.")
+        events_body.ask(mark, "Show the content", lambda why: session.reveal(story.id, why, "event"))
+
+
+# ── Right ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _sends(story: Story) -> None:
+    about = [one for one in story.about_sends if one not in {own.id for own in story.sends}]
+    if not story.sends and not about:
+        return
+    with st.container(border=True, gap="small"):
+        st.markdown("**What went out because of it**" if story.sends else "**What it tells about**")
+        for send in story.sends:
+            _send(send)
+        for action_id in about[:5]:
+            _link(f"It is evidence about send {action_id}", action_id)
+
+
+def _send(send: SendOf) -> None:
+    word, tone = SEND_STATES[send.state]
+    components.chip_line(word, tone, ", ".join(send.recipients) or "nobody", send.about)
+    _link(f"{what(send.kind)} {send.id} in Review", send.id)
+
+
+def _link(label: str, action_id: int) -> None:
+    page = st.session_state["pages"]["review"]
+    st.page_link(page, label=label, icon=":material/arrow_forward:", query_params={"send": str(action_id)})
+
+
+def _facts(story: Story) -> None:
+    st.markdown("**Its key**")
+    st.code(shown(story.event_key), language=None, wrap_lines=True)
+    kept_until = story.accepted_at + timedelta(days=session.house().settings.retention.event_keys_days)
+    st.caption(
+        f"Kept until {clock(kept_until, story.now)} UTC. The same key is a duplicate until then, and a new event after."
+    )
+    st.markdown("**Our number**")
+    st.code(f"{story.id}", language=None)
+    if story.delivery_id:
+        st.markdown("**First delivery's id**")
+        st.code(shown(story.delivery_id), language=None, wrap_lines=True)
+    components.facts_down(_pairs(story))
+
+
+def _pairs(story: Story) -> list[tuple[str, str]]:
+    """What else is known. Some of it comes from outside."""
+    happened = moment(story.occurred_at, story.now) + " UTC, says the source" if story.occurred_at else ""
+    pairs = [
+        ("Received", moment(story.accepted_at, story.now) + " UTC"),
+        ("Happened", happened),
+        ("Namespace", story.namespace),
+        ("Tries", f"{story.attempts} of {story.attempts_max}"),
+        ("Deliveries", f"{story.duplicates + 1:,}"),
+        ("Worker", story.worker or ""),
+        ("Run", f"{story.run}, {story.mode}" if story.run > 1 else ""),
+        ("Content type", story.content_type),
+    ]
+    return [(name, value) for name, value in pairs if value]

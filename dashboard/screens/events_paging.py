@@ -1,0 +1,82 @@
+"""What the three lists share: opening a row by its id, the next 25, and how old what is drawn is."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+from streamlit.elements.lib.column_types import ColumnConfig
+
+from dashboard import session
+from dashboard.components import age_caption, database_gone
+
+ROWS = 25
+
+
+def listed(name: str, frame: pd.DataFrame, ids: Sequence[int], columns: Mapping[str, ColumnConfig]) -> None:
+    """A row opens what has its id; `name` is the address's word for it."""
+    opened = st.session_state.get("opened", 0)
+    key = f"{name}_rows_{opened}_{hash(tuple(ids))}"
+
+    def open_selected() -> None:
+        chosen = st.session_state[key].selection.rows
+        if chosen:
+            st.session_state["opened"] = opened + 1
+            st.query_params[name] = str(ids[chosen[0]])
+
+    st.dataframe(
+        frame,
+        hide_index=True,
+        on_select=open_selected,
+        selection_mode="single-row",
+        key=key,
+        row_height=38,
+        height="content",
+        column_config=columns,
+    )
+
+
+def place() -> Any:
+    """Behind which row this page begins; None for the first page."""
+    return (st.session_state.get("events_places") or [None])[-1]
+
+
+def start() -> None:
+    """The first page again."""
+    st.session_state.pop("events_places", None)
+
+
+def foot(name: str, first: int, following: Any) -> None:
+    """`first` is the id of the first row; `following` where the next page begins, None when there is none."""
+    places: list[Any] = st.session_state.get("events_places") or []
+    with st.container(horizontal=True):
+        if places and st.button(f"Previous {ROWS}", icon=":material/chevron_left:"):
+            st.session_state["events_places"] = places[:-1]
+            st.rerun()
+        if following is not None and st.button(
+            f"Next {ROWS}", icon=":material/chevron_right:", icon_position="right"
+        ):
+            st.session_state["events_places"] = [*places, following]
+            st.rerun()
+        if st.button("Open the first", icon=":material/arrow_forward:", icon_position="right"):
+            st.query_params[name] = str(first)
+            st.rerun()
+
+
+def age() -> None:
+    """How long ago the page was read. A list does not move under one's hands: reading again is a button."""
+    if st.button("Read again", icon=":material/refresh:", type="tertiary", key="events_again"):
+        st.rerun()
+    st.fragment(_ticking, run_every=session.refresh_s())(time.monotonic())
+
+
+def _ticking(read_at: float) -> None:
+    glance, age_s = session.figures(), time.monotonic() - read_at
+    if glance.gone_since is not None:
+        database_gone(glance.gone_since, age_s, session.refresh_s())
+        return
+    with st.container(horizontal=True, horizontal_alignment="right"):
+        age_caption(age_s, "Read")

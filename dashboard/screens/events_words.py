@@ -1,0 +1,32 @@
+"""Words of the Events page that more than one of its files says. No Streamlit, no text from outside."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from ledger.views_events import COUNTED_MAX
+
+ENDINGS = {"done": "Done", "ignored": "Ignored", "unhandled": "Nobody handled it"}
+STATES = {"pending": "Waiting", "processing": "In hand", "failed": "Set aside"}
+
+
+def counted(n: int) -> str:
+    """`1,204`, or `More than 10,000` where nobody counted on."""
+    return f"{n:,}" if n <= COUNTED_MAX else f"More than {COUNTED_MAX:,}"
+
+
+def state_word(state: str, ending: str | None) -> str:
+    return STATES[state] if state in STATES else ENDINGS.get(ending or "done", "Done")
+
+
+def moment(at: datetime, now: datetime | None = None) -> str:
+    """`09:41:20` of today, `29 Nov 09:41:20` of another day; UTC, which whoever prints it says."""
+    day = "" if at.date() == (now or datetime.now(UTC)).date() else f"{at.day} {at:%b} "
+    return f"{day}{at:%H:%M:%S}"
+
+
+def size(n: int) -> str:
+    """`812 bytes`, `14 kB`, `1.2 MB`: of a body."""
+    if n < 10_000:
+        return f"{n:,} {'byte' if n == 1 else 'bytes'}"
+    return f"{n / 1000:.0f} kB" if n < 1_000_000 else f"{n / 1_000_000:.1f} MB"

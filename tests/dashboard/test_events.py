@@ -1,0 +1,185 @@
+"""The Events page: what the lists and one event say, who may read a content, and addresses that name nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from ledger.database import Database
+from tests.dashboard.conftest import App
+from tests.fix_seed import House
+from tests.fix_story import told
+
+NOTHING = "There is nothing here, or you may not see it."
+
+
+def titles(at: AppTest) -> list[str]:
+    assert not at.exception, at.exception
+    return [title.value for title in at.title]
+
+
+def pages(at: AppTest) -> str:
+    """All HTML of ours on the page."""
+    assert not at.exception, at.exception
+    return " ".join(str(element.proto.body) for element in at.main if element.type == "html")
+
+
+def audited(database: Database) -> list[tuple[str, int, str, str]]:
+    rows = database.run(
+        lambda tx: tx.all("SELECT entity, entity_id, act, outcome FROM nottwice.audit ORDER BY id")
+    )
+    return [tuple(row) for row in rows]
+
+
+def test_an_empty_house_says_what_would_be_here(app: App) -> None:
+    at = app("events")
+    assert titles(at) == ["Nothing has arrived yet."]
+
+
+def test_the_list_names_each_event_and_its_state(app: App, house: House) -> None:
+    made = told(house)
+    at = app("events")
+    assert titles(at) == ["6 events have arrived."]
+    table = at.dataframe[0].value
+    assert list(table["State"].map(list).map(lambda s: s[0])) == [
+        "Ignored", "Waiting", "In hand", "Set aside", "Waiting", "Done",
+    ]  # fmt: skip
+    last = table.iloc[5]
+    assert (last["Key"], last["Deliveries"], last["Sends"], last["Tries"]) == (
+        "invoice.paid evt_1042",
+        "4",
+        "1",
+        "2 of 5",
+    )
+    assert made.done
+
+
+def test_filters_stand_in_the_address_and_a_key_does_not(app: App, house: House) -> None:
+    told(house)
+    at = app("events", state="failed", source="shop")
+    assert titles(at) == ["1 event fits."]
+    at.text_input(key="events_key").input("evt_104").run()
+    assert titles(at) == ["1 event fits."]
+    assert "evt_104" not in str(dict(at.query_params))
+    at.selectbox(key="events_state").select("").run()
+    assert titles(at) == ["5 events fit."]
+    assert dict(at.query_params) == {"source": "shop"}
+
+
+@pytest.mark.parametrize("text", ["invoice.paid evt_1042", "evt_1042", "1", "#1", "EVT_1042"])
+def test_an_event_is_found_by_its_key_or_number(app: App, house: House, text: str) -> None:
+    told(house)
+    at = app("events")
+    at.text_input(key="events_key").input(text).run()
+    assert titles(at) == (["No event fits."] if text.isupper() else ["1 event fits."])
+
+
+def test_a_time_in_the_address_bounds_the_list(app: App, house: House) -> None:
+    told(house)
+    assert titles(app("events", until="2020-01-01T00:00")) == ["No event fits."]
+    assert titles(app("events", **{"from": "2020-01-01T00:00"})) == ["6 events fit."]
+    assert titles(app("events", **{"from": "yesterday"})) == ["6 events have arrived."]
+
+
+def test_one_event_tells_its_story(app: App, house: House) -> None:
+    made = told(house)
+    at = app("events", event=str(made.done))
+    text = pages(at)
+    for words in (
+        "from <bdi>shop</bdi>: done in 6.4 s, delivered 4 times, 1 e-mail",
+        "2 duplicates, last ",
+        "Try 1 failed after 1.4 s: TimeoutError: the model gave no answer",
+        "Same key, other content (conflict 1)",
+        "the worker was stopped before the answer",
+        "Done, together with its local changes",
+    ):
+        assert words in text
+    assert "invoice.paid evt_1042" in [block.value for block in at.code]
+
+
+@pytest.mark.parametrize(
+    ("which", "words"),
+    [
+        ("failing", ": waits for try 3 of 5"),
+        ("set_aside", ": set aside after 5 tries"),
+        ("waiting", ": waits for a worker since"),
+        ("in_hand", ": in hand for"),
+        ("ignored", ": ignored, as configured"),
+    ],
+)
+def test_the_heading_says_what_became_of_it(app: App, house: House, which: str, words: str) -> None:
+    assert words in pages(app("events", event=str(getattr(told(house), which))))
+
+
+def test_a_content_is_shown_behind_its_audit_row(app: App, house: House, database: Database) -> None:
+    made = told(house)
+    at = app("events", event=str(made.done))
+    assert not any("ana.ruiz" in block.value for block in at.code)
+    at.button(key=f"show_event_{made.done}").click().run()
+    assert any('"customer": "ana.ruiz@example.com"' in block.value for block in at.code)
+    assert audited(database) == [("event", made.done, "reveal", "done")]
+
+
+def test_an_engineer_says_why_first(app: App, house: House, database: Database) -> None:
+    made = told(house)
+    at = app("events", person=2, event=str(made.done))
+    at.button(key=f"show_event_{made.done}").click().run()
+    assert [w.value for w in at.warning] == ["Nothing was shown. Please say why."] and audited(database) == []
+    at.text_input(key=f"read_event_{made.done}").input("Ticket 7").run()
+    at.button(key=f"show_event_{made.done}").click().run()
+    assert audited(database) == [("event", made.done, "reveal", "done")]
+
+
+def test_what_the_audit_cannot_note_is_not_shown(app: App, house: House) -> None:
+    made = told(house)
+    house.run("REVOKE INSERT ON nottwice.audit FROM nottwice_support")
+    at = app("events", event=str(made.done))
+    at.button(key=f"show_event_{made.done}").click().run()
+    assert not any("ana.ruiz" in block.value for block in at.code)
+    assert any("nothing was shown" in w.value for w in at.warning)
+
+
+def test_a_conflict_masks_values_until_they_are_revealed(app: App, house: House, database: Database) -> None:
+    made = told(house)
+    at = app("events", conflict=str(made.conflict))
+    table: Any = at.dataframe[0].value
+    assert list(table["Path"]) == ["data.object.amount", "data.object.customer", "data.object.lines"]
+    assert list(table["First"]) == ["•••", "•••", "– not there"]
+    at.button(key=f"show_conflict_{made.conflict}").click().run()
+    table = at.dataframe[0].value
+    assert list(table["First"]) == ["124000", "ana.ruiz@example.com", "– not there"]
+    assert list(table["Later"]) == ["142000", "– not there", "[]"]
+    assert audited(database) == [
+        ("conflict", made.conflict, "reveal", "done"),
+        ("event", made.done, "reveal", "done"),
+    ]
+
+
+def test_a_conflict_is_marked_as_seen_and_leaves_the_list(app: App, house: House, database: Database) -> None:
+    made = told(house)
+    assert titles(app("events", show="conflicts")) == ["1 key came with other content."]
+    at = app("events", conflict=str(made.conflict))
+    at.button(key=f"mark_{made.conflict}").click().run()
+    assert any("Marked as seen by Ana Soto" in block.value for block in at.success)
+    assert audited(database) == [("conflict", made.conflict, "marked as seen", "done")]
+    assert titles(app("events", show="conflicts")) == ["Every key came with one content."]
+
+
+def test_quarantine_shows_bytes_that_are_no_text_as_numbers(app: App, house: House) -> None:
+    made = told(house)
+    at = app("events", show="quarantine")
+    assert titles(at) == ["2 deliveries are in quarantine."]
+    assert list(at.dataframe[0].value["Why"]) == ["It has no usable key.", "It is not UTF-8 (byte 128)."]
+    at = app("events", quarantined=str(made.binary))
+    at.button(key=f"show_quarantine_{made.binary}").click().run()
+    assert at.code[0].value.startswith(
+        "000000  00 01 02 03 04 05 06 07 08 09 0a 0b 0c 0d 0e 0f  ................"
+    )
+
+
+@pytest.mark.parametrize("name", ["event", "conflict", "quarantined"])
+@pytest.mark.parametrize("address", ["0", "1'--", "![x](http://198.51.100.7)", "-1", "9" * 40, "x" * 10_000])
+def test_ui_18_an_address_that_names_nothing_says_one_sentence(app: App, name: str, address: str) -> None:
+    assert titles(app("events", **{name: address})) == [NOTHING]
