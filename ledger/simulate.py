@@ -184,10 +184,13 @@ def message_received(sender: str, subject: str, text: str, inbox: str = "support
     return json.dumps(event | {"message": message}, ensure_ascii=False).encode()
 
 
-def inboxili_notice(source: SourceSettings, type_: str, message_id: str, recipient: str) -> bytes:
+def inboxili_notice(
+    source: SourceSettings, type_: str, message_id: str, recipient: str, *, at: datetime | None = None
+) -> bytes:
     """What became of a message, as we assume that Inboxili says it: the parts stand where the source looks for them."""
     document: dict[str, Any] = {}
-    parts = {"key": f"evt_{secrets.token_hex(10)}", "type": type_, "time": _now()}
+    time_ = at.isoformat(timespec="milliseconds") if at else _now()
+    parts = {"key": f"evt_{secrets.token_hex(10)}", "type": type_, "time": time_}
     for name, value in (parts | {"message": message_id, "recipient": recipient}).items():
         _place(document, source.path(f"{name}_path"), value)
     return json.dumps(document).encode()

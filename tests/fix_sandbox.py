@@ -15,6 +15,7 @@ import pytest
 import uvicorn
 
 from ledger.records import ActionLease, ClaimedAction, Email, canonical_json, digest_of
+from worker.sandbox.courier import Courier
 from worker.sandbox.server import create
 from worker.sandbox.store import Store
 
@@ -25,12 +26,14 @@ STARTS_WITHIN_S = 10.0
 class Sandbox:
     """The sandbox provider in this process, on a port of its own, with real HTTP in between."""
 
-    def __init__(self, store: Store, keys: dict[str, str]) -> None:
+    def __init__(self, store: Store, keys: dict[str, str], courier: Courier | None = None) -> None:
         self.store = store
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
         self.http = httpx.Client(base_url=self.url, trust_env=False, timeout=10)
-        config = uvicorn.Config(create(store, keys), log_level="critical", timeout_graceful_shutdown=1)
+        config = uvicorn.Config(
+            create(store, keys, courier=courier), log_level="critical", timeout_graceful_shutdown=1
+        )
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(
             target=self._server.run, kwargs={"sockets": [self._listener]}, daemon=True

@@ -13,6 +13,7 @@ import uvicorn
 
 from ledger.errors import LedgerError, Misconfigured
 from ledger.settings import Settings, load
+from worker.sandbox.courier import Courier
 from worker.sandbox.server import create
 from worker.sandbox.store import KEY_WINDOW_S, Store
 
@@ -22,7 +23,7 @@ def main() -> int:
         settings = load()
         store = Store(settings.home / "sandbox" / "accepted.jsonl", _key_window_s())
         store.load()
-        app = create(store, _bearers(settings))
+        app = create(store, _bearers(settings), courier=Courier(settings))
         listener = socket.create_server(("127.0.0.1", settings.sandbox_port), backlog=512)
     except LedgerError as error:
         sys.stderr.write(f"sandbox: {error}\n")

@@ -8,6 +8,9 @@
     POST   /sandbox/faults     the same, added after those that are armed
     GET    /sandbox/faults     the faults that are still armed
     DELETE /sandbox/faults     none any more
+    GET    /sandbox/webhooks   how webhooks about accepted e-mails travel, and what became of them
+    PUT    /sandbox/webhooks   another habit of theirs; `courier.py` says which there are
+    POST   /sandbox/webhooks   post what is held
     DELETE /sandbox/keys       every idempotency key is forgotten, as after its window
     GET    /                   the provider's own log, for a person; `?to=` and `?provider=` narrow it
     GET    /healthz            200
@@ -21,7 +24,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
 from typing import Any
 from urllib.parse import unquote
 
@@ -33,9 +35,10 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from worker.sandbox import apis
 from worker.sandbox.apis import Invalid
-from worker.sandbox.faults import Fault, Faults, parse, shown
-from worker.sandbox.page import log_page
+from worker.sandbox.courier import Courier
+from worker.sandbox.faults import Fault, Faults
 from worker.sandbox.store import Conflict, Store, digest
+from worker.sandbox.switchboard import Switchboard
 
 INBOX = "/v0/inboxes/{inbox}"
 PLAIN = Fault()  # no fault: accepted and answered
@@ -64,9 +67,18 @@ class Door:
         await self._app(scope, receive, send)
 
 
-def create(store: Store, keys: Mapping[str, str] | None = None, faults: Faults | None = None) -> ASGIApp:
-    """The ASGI application. `keys`: the bearer key by provider; without one any key is taken."""
-    desk = Desk(store, keys or {}, faults or Faults())
+def create(
+    store: Store,
+    keys: Mapping[str, str] | None = None,
+    faults: Faults | None = None,
+    courier: Courier | None = None,
+) -> ASGIApp:
+    """The ASGI application. `keys`: the bearer key by provider; without one any key is taken.
+
+    Without a courier nobody is told what became of an e-mail.
+    """
+    faults = faults or Faults()
+    desk, board = Desk(store, keys or {}, faults, courier), Switchboard(store, faults, courier)
     routes = [
         Route(f"{INBOX}/messages/send", desk.agentmail, methods=["POST"]),
         Route(f"{INBOX}/messages/{{message}}/reply", desk.agentmail, methods=["POST"]),
@@ -76,13 +88,14 @@ def create(store: Store, keys: Mapping[str, str] | None = None, faults: Faults |
         Route("/v0/threads/{thread}", desk.thread),
         Route(f"{INBOX}/threads/{{thread}}", desk.thread),
         Route("/api/v1/transactional/send", desk.inboxili, methods=["POST"]),
-        Route("/sandbox/mails", desk.mails),
-        Route("/sandbox/requests", desk.requests),
-        Route("/sandbox/faults", desk.switches, methods=["GET", "PUT", "POST", "DELETE"]),
-        Route("/sandbox/keys", desk.forget_keys, methods=["DELETE"]),
+        Route("/sandbox/mails", board.mails),
+        Route("/sandbox/requests", board.requests),
+        Route("/sandbox/faults", board.switches, methods=["GET", "PUT", "POST", "DELETE"]),
+        Route("/sandbox/webhooks", board.webhooks, methods=["GET", "PUT", "POST"]),
+        Route("/sandbox/keys", board.forget_keys, methods=["DELETE"]),
         Route("/sandbox/log", lambda _: RedirectResponse("/")),
         Route("/healthz", lambda _: Response("ok")),
-        Route("/", desk.log),
+        Route("/", board.log),
     ]
     return Door(Starlette(routes=routes, exception_handlers={Invalid: _invalid}))
 
@@ -90,8 +103,10 @@ def create(store: Store, keys: Mapping[str, str] | None = None, faults: Faults |
 class Desk:
     """What the routes do."""
 
-    def __init__(self, store: Store, bearers: Mapping[str, str], faults: Faults) -> None:
-        self._store, self._bearers, self._faults = store, bearers, faults
+    def __init__(
+        self, store: Store, bearers: Mapping[str, str], faults: Faults, courier: Courier | None
+    ) -> None:
+        self._store, self._bearers, self._faults, self._courier = store, bearers, faults, courier
 
     async def agentmail(self, request: Request) -> Response:
         key, ids = request.headers.get("idempotency-key"), request.path_params
@@ -112,7 +127,7 @@ class Desk:
         self._store.saw(provider, path, key, body)
         self._check_bearer(provider, request)
         fault = self._faults.take(provider, path, body) or PLAIN
-        answer = self._accept(provider, path, key, body, read(body)) if fault.accepts else {}
+        answer = await self._accept(provider, path, key, body, read(body)) if fault.accepts else {}
         try:
             await asyncio.sleep(fault.delay_s)
         finally:  # also when the sandbox is stopped meanwhile
@@ -120,7 +135,7 @@ class Desk:
                 self._store.complete(key)
         return await _end(provider, request, fault, answer)
 
-    def _accept(
+    async def _accept(
         self, provider: str, path: str, key: str | None, body: bytes, content: Mapping[str, Any]
     ) -> dict[str, Any]:
         asked = digest(path.encode() + b"\n" + body)
@@ -128,7 +143,12 @@ class Desk:
             known = self._store.begin(key, asked) if key else None
         except Conflict as conflict:
             raise Invalid(409, "conflict", str(conflict)) from None
-        return known or self._store.accept(provider, path, key, asked, body, content)
+        if known:
+            return known
+        mail = self._store.accept(provider, path, key, asked, body, content)
+        if self._courier:
+            await self._courier.tell(mail)
+        return mail.answer
 
     def _check_bearer(self, provider: str, request: Request) -> None:
         request.state.provider = provider
@@ -157,30 +177,6 @@ class Desk:
         if found is None:
             raise Invalid(404, "not_found", "There is no such thread.")
         return JSONResponse(found)
-
-    async def switches(self, request: Request) -> Response:
-        if request.method in ("PUT", "POST"):
-            try:
-                given = parse(await request.json())
-            except ValueError as error:  # no JSON, or NotAFault
-                return JSONResponse({"error": str(error)}, 400)
-            self._faults.armed = [*(self._faults.armed if request.method == "POST" else ()), *given]
-        elif request.method == "DELETE":
-            self._faults.armed = []
-        return JSONResponse(shown(self._faults.armed))
-
-    async def mails(self, request: Request) -> Response:
-        query = {name: request.query_params.get(name, "") for name in ("provider", "to", "key")}
-        return JSONResponse([asdict(mail) for mail in self._store.find(**query)])
-
-    async def requests(self, request: Request) -> Response:
-        return JSONResponse(list(self._store.requests))
-
-    async def forget_keys(self, request: Request) -> Response:
-        return JSONResponse({"forgotten": self._store.forget_keys()})
-
-    async def log(self, request: Request) -> Response:
-        return log_page(self._store, request.query_params)
 
 
 async def _end(provider: str, request: Request, fault: Fault, answer: Mapping[str, Any]) -> Response:

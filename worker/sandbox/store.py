@@ -39,6 +39,11 @@ class Mail:
     in_reply_to: str | None = None
     labels: list[str] = field(default_factory=list)
 
+    @property
+    def answer(self) -> dict[str, Any]:
+        """What its sender is told."""
+        return {"message_id": self.message_id, "thread_id": self.thread_id}
+
 
 @dataclass(slots=True)
 class Key:
@@ -77,7 +82,7 @@ class Store:
             mail = Mail(**entry["mail"])
             self.mails.append(mail)
             if mail.idempotency_key:
-                self.keys[mail.idempotency_key] = Key(entry["request"], _answer(mail), entry["done_at"])
+                self.keys[mail.idempotency_key] = Key(entry["request"], mail.answer, entry["done_at"])
 
     def saw(self, provider: str, path: str, key: str | None, body: bytes) -> None:
         """Noted before anything is decided or answered."""
@@ -99,15 +104,15 @@ class Store:
 
     def accept(
         self, provider: str, path: str, key: str | None, request: str, body: bytes, content: Mapping[str, Any]
-    ) -> dict[str, Any]:
+    ) -> Mail:
         """The e-mail goes out. Its key stays under way until `complete`."""
         mail = self._mail(provider, path, key, body, content)
         with self._lock:
             self.mails.append(mail)
             if key:
-                self.keys[key].answer = _answer(mail)
+                self.keys[key].answer = mail.answer
             self._keep(mail, request)
-        return _answer(mail)
+        return mail
 
     def complete(self, key: str | None) -> None:
         """The request ended. A key whose request was not accepted may be used again; the window begins now."""
@@ -169,10 +174,6 @@ class Store:
 
     def _now(self) -> str:
         return datetime.fromtimestamp(self.clock(), UTC).isoformat(timespec="milliseconds")
-
-
-def _answer(mail: Mail) -> dict[str, Any]:
-    return {"message_id": mail.message_id, "thread_id": mail.thread_id}
 
 
 def digest(body: bytes) -> str:
