@@ -197,7 +197,7 @@ def _hold_successors(tx: Transaction, action_id: int) -> None:
     """Proof came that the first one went out, while its repeat with a new key still waits: a person looks again."""
     rows = tx.all(
         """SELECT n.id FROM nottwice.actions o JOIN nottwice.actions n USING (namespace, key_digest)
-           WHERE o.id = :id AND n.generation > o.generation AND n.state = 'approved' AND n.attempts = 0
+           WHERE o.id = :id AND n.generation > o.generation AND n.state = 'approved'
            FOR NO KEY UPDATE OF n""",
         id=action_id,
     )

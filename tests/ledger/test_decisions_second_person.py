@@ -9,7 +9,7 @@ from sqlalchemy.exc import DBAPIError
 
 from ledger import actions, answers, decisions
 from ledger.errors import AlreadyDecided, Incomplete, NotAllowed, NotNow, Stale
-from ledger.records import Act, Decision, Evidence, Person, PointsTo, Role, Settled
+from ledger.records import Act, Decision, Evidence, NotSent, Person, PointsTo, Role, Settled
 from ledger.states import ActionState
 from tests.fix_sends import ACCEPTED, KEYED, KEYLESS, Sends
 
@@ -186,9 +186,13 @@ def test_the_new_one_can_be_taken_back_and_the_old_one_not_opened(sends: Sends) 
         sends.decide(again, lambda tx: decisions.reopen(tx, old, again))
 
 
-def test_proof_about_the_first_stops_a_second_that_has_not_gone(sends: Sends) -> None:
+@pytest.mark.parametrize("tried", [False, True])
+def test_proof_about_the_first_stops_a_second_that_has_not_gone(sends: Sends, tried: bool) -> None:
+    """Never tried, or turned away and about to go again."""
     old = sends.uncertain()
     new = agree(sends, ask(sends, old, sends.person("Ann")), sends.person("Bo")).action_id
+    if tried:
+        sends.tried(new, NotSent("turned away"))
     sends.due_now(new)
     assert prove(sends, old) is S.CLOSED
     assert sends.state(new) is S.NEEDS_REVIEW
