@@ -78,17 +78,20 @@ class Life:
     silent: list[tuple[AttemptRef, Outcome]] = field(default_factory=list)
     allowed: int = 1
 
-    def goes(self, *, arrives: bool, told: str) -> None:
-        """One try: whether the request is carried out, and what we are told of it."""
+    def goes(self, *, arrives: bool, told: str, meanwhile: Callable[[Life], None] | None = None) -> None:
+        """One try: what happens between claim and call, if the request is carried out, and what we are told of it."""
         self.sends.sql("DELETE FROM nottwice.provider_pauses")
         self.sends.due_now(self.action_id)
         claimed = self.sends.claim_or_none(self.account)
         if claimed is None:
             return
+        if meanwhile:
+            meanwhile(self)
         try:
             attempt = self.sends.started(claimed)
         except LeaseLost:
-            self.sends.by_worker.run(lambda tx: actions.hand_back(tx, claimed.lease))
+            with contextlib.suppress(LeaseLost):  # an acceptance that came meanwhile ended the claim
+                self.sends.by_worker.run(lambda tx: actions.hand_back(tx, claimed.lease))
             return
         outcome = self.outcome(claimed.provider_key, arrives=arrives, told=told)
         if told in ("late", "never"):
@@ -164,13 +167,23 @@ WENT = {"unknown": 4, "never": 3, "late": 3, "answer": 1}
 DID_NOT = {"unknown": 3, "never": 2, "late": 2, "refused": 2, "busy": 3, "answer": 1}
 
 
+# Where the judge is needed: all of these were not so when the action was claimed.
+MEANWHILE: dict[Callable[[Life], None] | None, int] = {
+    None: 8,
+    Life.late_answer: 2,
+    Life.look_up: 1,
+    lambda life: life.time_passes(24.2): 5,
+}
+
+
 def one_of(chance: random.Random, weights: dict[str, int]) -> str:
     return chance.choices(list(weights), list(weights.values()))[0]
 
 
 def goes(life: Life, chance: random.Random) -> None:
     arrives = chance.random() < 0.5
-    life.goes(arrives=arrives, told=one_of(chance, WENT if arrives else DID_NOT))
+    (meanwhile,) = chance.choices(list(MEANWHILE), list(MEANWHILE.values()))
+    life.goes(arrives=arrives, told=one_of(chance, WENT if arrives else DID_NOT), meanwhile=meanwhile)
 
 
 STEPS: dict[Callable[[Life, random.Random], None], int] = {

@@ -12,7 +12,19 @@ from sqlalchemy.exc import DBAPIError
 from ledger import actions, answers, audit, decisions, judging
 from ledger.database import Transaction
 from ledger.errors import AlreadyDecided, Declined, Incomplete, MayNotStart, NotAllowed, NotNow, Stale
-from ledger.records import Act, Decision, Evidence, InFlight, NotSent, PointsTo, Policy, Role, Seen, Settled
+from ledger.records import (
+    Act,
+    Decision,
+    Evidence,
+    InFlight,
+    NotSent,
+    PointsTo,
+    Policy,
+    Refused,
+    Role,
+    Seen,
+    Settled,
+)
 from ledger.states import ActionState
 from ledger.verdict import is_contradicted
 from tests.fix_sends import ACCEPTED, DAY_S, KEYED, KEYLESS, TO_APPROVE, UNKNOWN, Sends
@@ -275,13 +287,46 @@ def test_a_declined_key_is_never_sent(sends: Sends) -> None:
 
 
 def test_what_failed_is_tried_again_by_a_person(sends: Sends) -> None:
-    action_id, ann = sends.proposed(replace(KEYED, retry_for_s=0.0)), sends.act(sends.person("Ann"))
+    action_id, ann = sends.proposed(), sends.act(sends.person("Ann"))
+    for _ in range(3):
+        sends.tried(action_id, NotSent("no"))
+    sends.sql("UPDATE nottwice.actions SET retry_until = now()")
     sends.by_worker.run(actions.expire)
     assert sends.state(action_id) is S.FAILED
     seen = sends.seen(action_id)
     assert sends.decide(ann, lambda tx: decisions.requeue(tx, action_id, seen, ann)).state is S.APPROVED
     sends.tried(action_id, NotSent("again"))
     assert sends.state(action_id) is S.APPROVED, "it is given an hour"
+    assert sends.row(action_id).failures == 1, "its backoff begins anew"
+
+
+# ── Proof about a send that a person decided ──────────────────────────────────────────────────────────
+
+
+def test_proof_of_not_sending_brings_a_decided_send_no_nearer(sends: Sends) -> None:
+    """The fifteen seconds in which it can be taken back stay."""
+    action_id, ann = sends.uncertain(KEYED), sends.act(sends.person("Ann"))
+    settle(sends, action_id, D.RESEND_SAME_KEY, ann)
+    due_at = sends.row(action_id).due_at
+    assert evidence(sends, action_id, PointsTo.NOT_SENT) is S.APPROVED
+    row = sends.row(action_id)
+    assert row.due_at == due_at and row.decided_send
+
+
+def test_proof_of_sending_ends_a_decided_send(sends: Sends) -> None:
+    action_id, ann = sends.uncertain(KEYED), sends.act(sends.person("Ann"))
+    settle(sends, action_id, D.RESEND_SAME_KEY, ann)
+    assert evidence(sends, action_id, PointsTo.SENT) is S.SENT
+    assert not sends.row(action_id).decided_send
+
+
+def test_a_sweep_leaves_a_decided_send_as_the_person_saw_it(sends: Sends) -> None:
+    action_id, ann = sends.uncertain(KEYED), sends.act(sends.person("Ann"))
+    settle(sends, action_id, D.RESEND_SAME_KEY, ann)
+    sends.sql("UPDATE nottwice.actions SET retry_until = now()")
+    before = sends.row(action_id)
+    assert sends.by_worker.run(actions.expire) == []
+    assert sends.row(action_id) == before
 
 
 # ── The way back ──────────────────────────────────────────────────────────────────────────────────────
@@ -344,6 +389,29 @@ def test_what_a_policy_closed_can_be_opened_again(sends: Sends) -> None:
     sends.tried(action_id, UNKNOWN)
     act = sends.act(sends.person("Ann"))
     assert sends.decide(act, lambda tx: decisions.reopen(tx, action_id, act)).state is S.NEEDS_REVIEW
+
+
+@pytest.mark.parametrize("state", [S.PROPOSED, S.APPROVED, S.NEEDS_REVIEW, S.FAILED, S.DECLINED, S.REFUSED])
+def test_only_what_was_closed_is_opened_again(sends: Sends, state: ActionState) -> None:
+    action_id, act = in_state(sends, state), sends.act(sends.person("Ann"))
+    assert sends.state(action_id) is state
+    with pytest.raises(NotNow, match="closed without proof"):
+        sends.decide(act, lambda tx: decisions.reopen(tx, action_id, act))
+    assert sends.state(action_id) is state
+
+
+def in_state(sends: Sends, state: ActionState) -> int:
+    if state is S.NEEDS_REVIEW:
+        return sends.uncertain()
+    if state is S.FAILED:
+        return failed(sends)
+    action_id = sends.proposed(TO_APPROVE if state in (S.PROPOSED, S.DECLINED) else KEYED)
+    if state is S.DECLINED:
+        ann, seen = sends.act(sends.person("Ann")), sends.seen(action_id)
+        sends.decide(ann, lambda tx: decisions.decline(tx, action_id, seen, ann))
+    if state is S.REFUSED:
+        sends.tried(action_id, Refused("no"))
+    return action_id
 
 
 def test_what_is_proven_stays_closed(sends: Sends) -> None:
