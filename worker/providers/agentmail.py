@@ -22,7 +22,7 @@ from agentmail.environment import AgentMailEnvironment
 
 from ledger.records import Accepted, ClaimedAction, InFlight, NotSent, Outcome, Refused, Unknown
 from worker.providers.content import Unsendable, addresses, one_line, request_of, split, subject_of
-from worker.providers.outcomes import Answer, Rule, classify, message_id_of
+from worker.providers.outcomes import Answer, Rule, classify, given_up, message_id_of
 from worker.providers.wire import Line, checked, connect_s, is_loopback, within
 
 PUBLIC = "https://api.agentmail.to"
@@ -64,7 +64,7 @@ class AgentMail:
             request = _request(action)
         except (Unsendable, ValueError) as error:
             return Refused(f"Nothing was sent: {error}", "unsendable")
-        return within(deadline_s, lambda line: self._outcome(line, request, deadline_s))
+        return within(deadline_s, lambda line: self._outcome(line, request, deadline_s), given_up(deadline_s))
 
     def _outcome(self, line: Line, request: dict[str, Any], deadline_s: float) -> Outcome:
         try:

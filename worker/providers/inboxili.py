@@ -23,7 +23,7 @@ from inboxili import InboxiliConnectionError, InboxiliError
 from ledger.records import Accepted, ClaimedAction, NotSent, Outcome, Refused, Unknown
 from worker.providers import wire
 from worker.providers.content import Unsendable, address, addresses, one_line, request_of, split, subject_of
-from worker.providers.outcomes import Answer, Rule, classify, message_id_of
+from worker.providers.outcomes import Answer, Rule, classify, given_up, message_id_of
 from worker.providers.urllib_line import NotConnected, names
 
 PUBLIC = "https://api.inboxili.com/api/v1"
@@ -69,7 +69,7 @@ class Inboxili:
         except (Unsendable, ValueError) as error:
             return Refused(f"Nothing was sent: {error}", "unsendable")
         client = Client(self._key, base_url=self._url, timeout=deadline_s, max_retries=0)
-        return wire.within(deadline_s, lambda line: _outcome(client, request))
+        return wire.within(deadline_s, lambda line: _outcome(client, request), given_up(deadline_s))
 
 
 def _outcome(client: Client, request: dict[str, Any]) -> Outcome:

@@ -7,7 +7,7 @@ unknown needs a row that names the status. Whatever no row names is unknown.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -55,6 +55,18 @@ def classify(table: Sequence[Rule], answer: Answer, now: datetime | None = None)
         after_s = retry_after_s(answer.retry_after, now or datetime.now(UTC))
         return NotSent(reason, code, after_s, rule.pauses)
     return rule.outcome(reason, code)
+
+
+def given_up(deadline_s: float) -> Callable[[bool], Outcome]:
+    """What is known of a send that was cut at its deadline, by whether anything can have left."""
+
+    def outcome(may_have_left: bool) -> Outcome:
+        if may_have_left:
+            return Unknown(f"No whole answer came within {deadline_s:g} s.", "deadline")
+        nothing_left = f"No connection stood within {deadline_s:g} s, so nothing left."
+        return NotSent(nothing_left, "deadline", pauses=True)
+
+    return outcome
 
 
 def retry_after_s(value: str | None, now: datetime) -> float | None:

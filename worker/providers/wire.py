@@ -15,12 +15,13 @@ import socket
 import threading
 from collections.abc import Callable
 from contextvars import ContextVar
+from typing import TypeVar
 from urllib.parse import urlsplit
 
 from ledger.database import refuse_inside_transaction
 from ledger.errors import Misconfigured
-from ledger.records import NotSent, Outcome, Unknown
 
+T = TypeVar("T")
 CONNECT_S_MAX = 10.0
 
 
@@ -55,28 +56,27 @@ class Line:
 current: ContextVar[Line] = ContextVar("line")
 
 
-def within(deadline_s: float, call: Callable[[Line], Outcome]) -> Outcome:
+def within(deadline_s: float, call: Callable[[Line], T], given_up: Callable[[bool], T]) -> T:
     """What `call` says, or what is known without it at the deadline. `call` does not raise for what the wire does.
 
-    Raises CallInsideTransaction when this thread holds a transaction open.
+    `given_up` is told whether anything can have left. Raises CallInsideTransaction when this thread holds a
+    transaction open.
     """
     refuse_inside_transaction()
     line: Line = Line()
-    outcomes: queue.SimpleQueue[Outcome] = queue.SimpleQueue()
-    threading.Thread(target=_run, args=(call, line, outcomes), name="provider-call", daemon=True).start()
+    answers: queue.SimpleQueue[T] = queue.SimpleQueue()
+    threading.Thread(target=_run, args=(call, line, answers), name="provider-call", daemon=True).start()
     with contextlib.suppress(queue.Empty):
-        return outcomes.get(timeout=deadline_s)
+        return answers.get(timeout=deadline_s)
     may_have_left = line.cut()
     with contextlib.suppress(queue.Empty):
-        return outcomes.get_nowait()  # it came while we were cutting
-    if may_have_left:
-        return Unknown(f"No whole answer came within {deadline_s:g} s.", "deadline")
-    return NotSent(f"No connection stood within {deadline_s:g} s, so nothing left.", "deadline", pauses=True)
+        return answers.get_nowait()  # it came while we were cutting
+    return given_up(may_have_left)
 
 
-def _run(call: Callable[[Line], Outcome], line: Line, outcomes: queue.SimpleQueue[Outcome]) -> None:
+def _run(call: Callable[[Line], T], line: Line, answers: queue.SimpleQueue[T]) -> None:
     current.set(line)
-    outcomes.put(call(line))
+    answers.put(call(line))
 
 
 def connect_s(deadline_s: float) -> float:
