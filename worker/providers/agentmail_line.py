@@ -1,0 +1,84 @@
+"""The published package agentmail 2.0.18 on one connection: what every call to AgentMail has in common.
+
+Traps of the package that are answered here: it retries 408, 409, 429 and 5xx by itself, and its last answer hides the
+first; it follows redirects, so that a moved address looks like an answer; it pastes ids into the URL unescaped; its
+timeouts are per read; an error's body has any shape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+from agentmail import AgentMail as Client
+from agentmail.core.api_error import ApiError
+from agentmail.environment import AgentMailEnvironment
+
+from worker.providers.content import Unsendable, one_line
+from worker.providers.outcomes import Answer
+from worker.providers.wire import Line, checked, connect_s, is_loopback
+
+PUBLIC = "https://api.agentmail.to"
+# The connection never stood (TLS included), or the proxy did not open it: the request cannot have left.
+NEVER_LEFT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError)
+
+
+class Account:
+    """One API key at one address. Raises Misconfigured for what is no address."""
+
+    def __init__(self, name: str, base_url: str, key: str) -> None:
+        self._url = checked(base_url or PUBLIC, name)
+        self._key = key
+        self._tls = httpx.create_ssl_context()
+
+    @contextmanager
+    def messages(self, line: Line, deadline_s: float) -> Iterator[tuple[Any, dict[str, Any]]]:
+        """The package's `inboxes.messages`, and the options of each call.
+
+        On a connection of its own: a kept one that the server just closed makes a send uncertain.
+        """
+        with self._http(line, deadline_s) as http:
+            environment = AgentMailEnvironment(http=self._url, websockets="")
+            client = Client(environment=environment, api_key=self._key, httpx_client=http)
+            options = {"request_options": {"max_retries": 0, "timeout_in_seconds": http.timeout}}
+            yield client.inboxes.messages, options
+
+    def _http(self, line: Line, deadline_s: float) -> httpx.Client:
+        def watch(request: httpx.Request) -> None:
+            request.extensions["trace"] = lambda step, facts: _hold(line, step, facts)
+
+        def begun(response: httpx.Response) -> None:
+            line.status, line.retry_after = response.status_code, response.headers.get("retry-after")
+
+        return httpx.Client(
+            timeout=httpx.Timeout(deadline_s, connect=connect_s(deadline_s)),
+            follow_redirects=False,
+            verify=self._tls,
+            trust_env=not is_loopback(self._url),
+            event_hooks={"request": [watch], "response": [begun]},
+        )
+
+
+def part(given: str) -> str:
+    """An id as one part of the path. Quoting leaves dots alone, and two of them climb out of the inbox."""
+    if given in (".", ".."):
+        raise Unsendable(f"{given!r} is no id.")
+    return quote(given, safe="")
+
+
+def answer(line: Line, error: ApiError) -> Answer:
+    """The package gives a dict, a text, or one of its error models, whose members may have any type."""
+    body = error.body
+    members = body if isinstance(body, Mapping) else getattr(body, "__dict__", {})
+    code = next((c for c in (members.get("code"), members.get("name")) if isinstance(c, str)), "")
+    words = members.get("message") or members.get("errors") or ""
+    return Answer(error.status_code or 0, one_line(code), str(words), line.retry_after)
+
+
+def _hold(line: Line, step: str, facts: Mapping[str, Any]) -> None:
+    """httpcore's steps, by its documented `trace` extension."""
+    if step.endswith(("connect_tcp.complete", "start_tls.complete")):
+        line.hold(facts["return_value"].get_extra_info("socket"))
