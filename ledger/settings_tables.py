@@ -201,6 +201,9 @@ class WorkerSettings(_Table):
     retry_base_s: PositiveSeconds = 2.0
     attempts_max: Count = 5  # of an event; its first claim sets it, a person's retry adds to it
     decided_wait_s: Seconds = 15.0  # a send that a person decided can be taken back for this long
+    look_slots: Count = 2  # look-ups at once
+    look_waits_s: Annotated[tuple[PositiveSeconds, ...], Field(min_length=1)] = (5.0, 30.0, 120.0)
+    # since a doubt began: first, second … look-up; then every last one's time while evidence is waited for
 
     @model_validator(mode="after")
     def _is_consistent(self) -> Self:

@@ -25,9 +25,10 @@ from worker.alone import MakingWay
 from worker.executor import BESIDE, Executor
 from worker.handlers import Handlers
 from worker.heartbeat import Heartbeat, clock
-from worker.maintenance import Maintenance
+from worker.maintenance import Duty, Maintenance
 from worker.observer import note
 from worker.providers import Provider
+from worker.reconciler import Reconciler
 from worker.sender import Sender
 from worker.words import in_words
 
@@ -36,6 +37,7 @@ REPLACE_ME = (
 )
 AWAY_S, AWAY_S_MAX = 0.2, 5.0
 AGAIN_S = 0.01  # told of work that somebody else took: doubled each time
+LOOKS_S = 1.0, 2.0  # between two turns of look-ups; the second while nothing else is to do
 LOOK_S = 0.05  # how soon a signal is seen while we wait for our own threads
 
 
@@ -105,8 +107,9 @@ class Daemon:
     def _open(self) -> None:
         """Connect, check the schema, register. Raises Unavailable, WrongSchema."""
         settings = self._settings
-        # The group, what is settled beside it, each call, and the loop's claims.
-        database = settings.open_database("worker", pool_size=settings.worker.send_slots + BESIDE + 2)
+        # The group, what is settled beside it, each call and look-up, and the loop's claims.
+        calls = settings.worker.send_slots + settings.worker.look_slots
+        database = settings.open_database("worker", pool_size=calls + BESIDE + 2)
         try:
             schema.check(database)
             database.run(lambda tx: workers.register(tx, self.worker))
@@ -120,7 +123,9 @@ class Daemon:
         settings, worker = self._settings, self.worker
         self._database, self._own = database, own
         self._heartbeat = Heartbeat(own, worker, lease_s=settings.worker.lease_s)
-        self._maintenance = Maintenance(own, settings.worker)
+        self._reconciler = Reconciler(database, settings, self._providers, worker)
+        looks = Duty("look", *LOOKS_S, self._reconciler.pump)
+        self._maintenance = Maintenance(own, settings.worker, looks)
         self._executor = Executor(database, settings, self._handlers, worker, self._heartbeat)
         self._sender = Sender(
             database, settings, self._providers, worker, self._heartbeat, self._executor.tell
@@ -185,6 +190,7 @@ class Daemon:
             return
         self._executor.use(settings)
         self._sender.use(settings, made)
+        self._reconciler.use(settings, made)
         note("configuration read", config=str(settings.config))
 
     # ── Ending ────────────────────────────────────────────────────────────────────────────────────────
@@ -197,6 +203,7 @@ class Daemon:
         code = 0 if self._stops else REPLACE_ME
         note("stopping", events=self._executor.in_hand, calls=self._sender.calls, replace=code == REPLACE_ME)
         self._sender.stop()
+        self._reconciler.stop()
         if code == REPLACE_ME:
             self._finish(self._settings.worker.run_s_max, lambda: self._stops > 0)
         grace_s = self._settings.worker.grace_s

@@ -1,4 +1,4 @@
-"""The duties nobody waits for: the sweep, the seals, the folding of counters. In the daemon's own loop, on a
+"""The duties nobody waits for: the sweep, the seals, the folding of counters, and what others add. In the daemon's own loop, on a
 connection of its own, outside the queue; one that fails is said and does not stop the others.
 """
 
@@ -36,7 +36,7 @@ class Duty:
 
 
 class Maintenance:
-    def __init__(self, database: Database, settings: WorkerSettings) -> None:
+    def __init__(self, database: Database, settings: WorkerSettings, *further: Duty) -> None:
         self._database, self._settings, self._writer = database, settings, uuid4()
         sweep_s = settings.sweep_s
         self.duties = [
@@ -45,6 +45,7 @@ class Maintenance:
             Duty("seal", min(SEAL_S, sweep_s), sweep_s, self._in_transaction(audit.seal)),
             Duty("fold", HOUR_S, HOUR_S, self._in_transaction(counters.fold)),
             Duty("forget", HOUR_S, HOUR_S, self._in_transaction(workers.forget_silent)),
+            *further,
         ]
 
     def run_due(self, *, calm: bool = False) -> None:

@@ -15,8 +15,10 @@ from typing import Any, cast
 from agentmail.core.api_error import ApiError
 
 from ledger.records import Accepted, ClaimedAction, InFlight, NotSent, Outcome, Refused, Unknown
+from ledger.sightings import Looked, LookUp, Unanswered
 from worker.providers.agentmail_line import NEVER_LEFT, Account, answer, part
-from worker.providers.content import Unsendable, addresses, request_of, split, subject_of
+from worker.providers.agentmail_search import Wanted, not_looked, search, wanted_of
+from worker.providers.content import Unsendable, addresses, inbox_of, request_of, subject_of
 from worker.providers.outcomes import Answer, Rule, classify, given_up, message_id_of
 from worker.providers.wire import Line, within
 
@@ -44,6 +46,8 @@ TABLE = (
 class AgentMail:
     """One AgentMail account. A content with `in_reply_to` is a reply in its `inbox`, any other a new message."""
 
+    label = "AgentMail"
+
     def __init__(self, name: str, base_url: str, key: str) -> None:
         self.name = name
         self._account = Account(name, base_url, key)
@@ -54,6 +58,22 @@ class AgentMail:
         except (Unsendable, ValueError) as error:
             return Refused(f"Nothing was sent: {error}", "unsendable")
         return within(deadline_s, lambda line: self._outcome(line, request, deadline_s), given_up(deadline_s))
+
+    def look_up(self, lookup: LookUp, deadline_s: float) -> Looked:
+        """By our label, and by recipient and time for a hint; both lists of the inbox it was sent from."""
+        try:
+            wanted = wanted_of(lookup)
+        except (Unsendable, ValueError) as error:
+            return Unanswered(f"There is nothing to look for: {error}")
+        too_slow = Unanswered(f"AgentMail gave no whole answer within {deadline_s:g} s.")
+        return within(deadline_s, lambda line: self._looked(line, wanted, deadline_s), lambda _: too_slow)
+
+    def _looked(self, line: Line, wanted: Wanted, deadline_s: float) -> Looked:
+        try:
+            with self._account.messages(line, deadline_s) as (messages, options):
+                return search(messages, options, wanted)
+        except Exception as error:  # noqa: BLE001 - whatever it is, nothing was seen and nothing is known by it
+            return not_looked(line, error)
 
     def _outcome(self, line: Line, request: dict[str, Any], deadline_s: float) -> Outcome:
         try:
@@ -80,8 +100,7 @@ class AgentMail:
 def _request(action: ClaimedAction) -> dict[str, Any]:
     """The arguments of the package's call. Recipients are always named: a reply goes to nobody but them."""
     content = request_of(action.content)
-    inbox = content.get("inbox") or split(str(content.get("sender") or ""))[1]
-    request = {"inbox_id": part(str(inbox)), "to": addresses(content, "to")}
+    request = {"inbox_id": part(inbox_of(content)), "to": addresses(content, "to")}
     if not request["to"]:
         raise Unsendable("It has no recipient.")
     if content.get("in_reply_to"):

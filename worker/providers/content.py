@@ -31,6 +31,11 @@ def request_of(content: bytes) -> Mapping[str, Any]:
     return found
 
 
+def inbox_of(request: Mapping[str, Any]) -> str:
+    """The mailbox it goes out from. Raises Unsendable when there is none."""
+    return str(request.get("inbox") or split(str(request.get("sender") or ""))[1])
+
+
 def one_line(text: str) -> str:
     """Text for a header or a name: nothing in it starts another line, runs of blanks are one."""
     return " ".join("".join(" " if unicodedata.category(c) in BREAKS else c for c in text).split())

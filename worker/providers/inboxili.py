@@ -21,6 +21,7 @@ from inboxili import Inboxili as Client
 from inboxili import InboxiliConnectionError, InboxiliError
 
 from ledger.records import Accepted, ClaimedAction, NotSent, Outcome, Refused, Unknown
+from ledger.sightings import CannotBeAsked, Looked, LookUp
 from worker.providers import wire
 from worker.providers.content import Unsendable, address, addresses, one_line, request_of, split, subject_of
 from worker.providers.outcomes import Answer, Rule, classify, given_up, message_id_of
@@ -58,6 +59,8 @@ vars(inboxili.client)["urllib"] = SimpleNamespace(**names())
 class Inboxili:
     """One Inboxili account."""
 
+    label = "Inboxili"
+
     def __init__(self, name: str, base_url: str, key: str) -> None:
         self.name = name
         self._url = wire.checked(base_url or PUBLIC, name)
@@ -70,6 +73,10 @@ class Inboxili:
             return Refused(f"Nothing was sent: {error}", "unsendable")
         client = Client(self._key, base_url=self._url, timeout=deadline_s, max_retries=0)
         return wire.within(deadline_s, lambda line: _outcome(client, request), given_up(deadline_s))
+
+    def look_up(self, lookup: LookUp, deadline_s: float) -> Looked:
+        """Its API has nothing to ask: no list, no status, and its message id is known only after an answer."""
+        return CannotBeAsked("Inboxili cannot be asked about a send. Its own log is for people.")
 
 
 def _outcome(client: Client, request: dict[str, Any]) -> Outcome:

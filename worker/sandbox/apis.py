@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import unquote
 
@@ -65,14 +66,22 @@ def problem(provider: str, code: str, words: str) -> dict[str, Any]:
 
 
 def agentmail_messages(mails: Iterable[Mail], inbox: str, query: Mapping[str, str]) -> dict[str, Any]:
-    """`GET messages` of an inbox: by label, newest first unless `ascending` (all that reconciliation asks)."""
-    wanted = _labels(query.get("labels", ""))
-    fits = [m for m in mails if m.sender == inbox and wanted <= {*m.labels, "sent"}]
+    """`GET messages` of an inbox: by label and time, newest first unless `ascending`, in pages."""
+    wanted, after, before = _labels(query.get("labels", "")), _time(query, "after"), _time(query, "before")
+    fits = [
+        m
+        for m in mails
+        if m.sender == inbox
+        and wanted <= {*m.labels, "sent"}
+        and after < datetime.fromisoformat(m.time) < before
+    ]
     if query.get("ascending") != "true":
         fits.reverse()
-    limit = query.get("limit", "")
-    page = fits[: int(limit) if limit.isdecimal() else PAGE]
-    return {"count": len(page), "messages": [agentmail_item(m) for m in page]}
+    limit, start = query.get("limit", ""), query.get("page_token", "")
+    first = int(start) if start.isdecimal() else 0
+    page = fits[first : first + (int(limit) if limit.isdecimal() else PAGE)]
+    rest = {"next_page_token": str(first + len(page))} if first + len(page) < len(fits) else {}
+    return {"count": len(page), "messages": [agentmail_item(m) for m in page]} | rest
 
 
 def agentmail_thread(mails: Iterable[Mail], thread_id: str) -> dict[str, Any] | None:
@@ -109,6 +118,17 @@ def agentmail_item(mail: Mail) -> dict[str, Any]:
         "created_at": mail.time,
         "updated_at": mail.time,
     }
+
+
+EVER = {"after": datetime.min.replace(tzinfo=UTC), "before": datetime.max.replace(tzinfo=UTC)}
+
+
+def _time(query: Mapping[str, str], name: str) -> datetime:
+    """A bound of a list; without one, none. The package writes them as ISO 8601 with a zone."""
+    try:
+        return datetime.fromisoformat(query[name]).astimezone(UTC) if query.get(name) else EVER[name]
+    except ValueError:
+        raise Invalid(400, "validation_error", f"{name} cannot be read.") from None
 
 
 def _labels(text: str) -> set[str]:
