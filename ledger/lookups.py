@@ -17,8 +17,19 @@ from ledger.database import Transaction
 from ledger.deciding import held
 from ledger.errors import LeaseLost, NotNow
 from ledger.judging import lock
-from ledger.records import Act, Evidence, PointsTo, Worker
-from ledger.sightings import Answered, CannotBeAsked, Looked, LookedKind, LookUp, Sighting, Unanswered
+from ledger.records import (
+    Act,
+    Answered,
+    CannotBeAsked,
+    Evidence,
+    Looked,
+    LookedKind,
+    LookUp,
+    PointsTo,
+    Sighting,
+    Unanswered,
+    Worker,
+)
 from ledger.states import ActionState
 
 ASK = "look again"  # the act's name in the audit

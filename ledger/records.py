@@ -33,6 +33,7 @@ from ledger.records_events import (
     Mode,
     Unusable,
 )
+from ledger.records_lookups import Answered, CannotBeAsked, Looked, LookedKind, LookUp, Sighting, Unanswered
 from ledger.records_people import Act, Decision, Person, Role, Seen, Settled
 from ledger.records_workers import Rescued, Worker
 
@@ -42,8 +43,10 @@ __all__ = [
     "Accepted",
     "Act",
     "ActionLease",
+    "Answered",
     "Attempt",
     "AttemptRef",
+    "CannotBeAsked",
     "ClaimedAction",
     "ClaimedEvent",
     "Decision",
@@ -55,6 +58,9 @@ __all__ = [
     "InFlight",
     "JsonObject",
     "KindRules",
+    "LookUp",
+    "Looked",
+    "LookedKind",
     "Mode",
     "NotSent",
     "Outcome",
@@ -69,6 +75,8 @@ __all__ = [
     "Role",
     "Seen",
     "Settled",
+    "Sighting",
+    "Unanswered",
     "Unknown",
     "Unusable",
     "Window",

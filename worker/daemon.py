@@ -38,6 +38,7 @@ REPLACE_ME = (
 AWAY_S, AWAY_S_MAX = 0.2, 5.0
 AGAIN_S = 0.01  # told of work that somebody else took: doubled each time
 LOOKS_S = 1.0, 2.0  # between two turns of look-ups; the second while nothing else is to do
+LAST_LOOK_S = 0.5  # for a question under way at the end; a longer one is asked again by another worker
 LOOK_S = 0.05  # how soon a signal is seen while we wait for our own threads
 
 
@@ -212,6 +213,7 @@ class Daemon:
         guard.start()
         self._finish(grace_s * 0.9, lambda: self._stops > 1)
         self._executor.hand_back()
+        self._reconciler.join(LAST_LOOK_S)
         self._heartbeat.stop()
         self._say_goodbye()
         guard.cancel()

@@ -12,9 +12,8 @@ from collections.abc import Mapping
 from ledger import faults, lookups
 from ledger.database import Database, outside_transactions
 from ledger.errors import LedgerError
-from ledger.records import Worker
+from ledger.records import Looked, LookUp, Unanswered, Worker
 from ledger.settings import Settings
-from ledger.sightings import Looked, LookUp, Unanswered
 from worker.heartbeat import clock
 from worker.observer import note
 from worker.providers import Provider
@@ -30,6 +29,7 @@ class Reconciler:
     ) -> None:
         self._database, self._worker = database, worker
         self._slots = threading.Semaphore(settings.worker.look_slots)
+        self._under_way: set[threading.Thread] = set()
         self._rests_until: dict[str, float] = {}  # by account: told to come back later
         self._stopping = False
         self.use(settings, providers)
@@ -54,6 +54,18 @@ class Reconciler:
             ).start()
             begun += 1
         return begun
+
+    def _begin(self, lookup: LookUp) -> None:
+        thread = threading.Thread(target=self._carry, args=(lookup,), name=f"look-{lookup.id}", daemon=True)
+        self._under_way = {t for t in self._under_way if t.is_alive()} | {thread}
+        thread.start()
+
+    def join(self, within_s: float) -> bool:
+        """Wait for what is under way; whether all of it has ended."""
+        ends_at = clock() + within_s
+        for thread in self._under_way:
+            thread.join(max(0.0, ends_at - clock()))
+        return not any(thread.is_alive() for thread in self._under_way)
 
     def _taken(self) -> LookUp | None:
         """A look-up and a slot for it, or neither."""

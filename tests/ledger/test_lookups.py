@@ -9,8 +9,20 @@ import pytest
 
 from ledger import answers, decisions, lookups
 from ledger.errors import LeaseLost, NotAllowed, NotNow
-from ledger.records import Decision, NotSent, PointsTo, Policy, Role, Worker
-from ledger.sightings import Answered, CannotBeAsked, Looked, LookUp, Sighting, Unanswered
+from ledger.records import (
+    Answered,
+    CannotBeAsked,
+    Decision,
+    Looked,
+    LookUp,
+    NotSent,
+    PointsTo,
+    Policy,
+    Role,
+    Sighting,
+    Unanswered,
+    Worker,
+)
 from ledger.states import ActionState
 from tests.fix_sends import ACCEPTED, KEYED, KEYLESS, UNKNOWN, Sends
 

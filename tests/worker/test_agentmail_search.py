@@ -13,8 +13,7 @@ from uuid import uuid4
 
 import pytest
 
-from ledger.records import Email, PointsTo, canonical_json
-from ledger.sightings import Answered, CannotBeAsked, LookUp, Unanswered
+from ledger.records import Answered, CannotBeAsked, Email, LookUp, PointsTo, Unanswered, canonical_json
 from tests.fix_sandbox import RawServer, Sandbox, Script, claimed
 from worker.providers.agentmail import AgentMail
 from worker.providers.agentmail_search import HINTS_MAX, NOT_FOUND

@@ -12,8 +12,7 @@ import pytest
 
 from ledger import answers
 from ledger.database import Database
-from ledger.records import Worker
-from ledger.sightings import Answered, LookUp, Unanswered
+from ledger.records import Answered, LookUp, Unanswered, Worker
 from tests.fix_sandbox import Sandbox
 from tests.fix_worker import PROVIDER, WITHIN_S, Notes, Workshop
 from worker import providers
@@ -32,6 +31,7 @@ key = "post-key"
 def reconcilers(workshop: Workshop, sandbox: Sandbox) -> Iterator[Reconcilers]:
     """A reconciler with the providers `post` and `pigeon`; `provider` stands in for `post`."""
     opened: list[Database] = []
+    built: list[Reconciler] = []
 
     def build(provider: Any = None, *, waits: str = "[0.01]", **worker: Any) -> Reconciler:
         lines = "\n".join(f"{name} = {value}" for name, value in worker.items())
@@ -40,9 +40,13 @@ def reconcilers(workshop: Workshop, sandbox: Sandbox) -> Iterator[Reconcilers]:
         made = providers.build_all(settings) | ({"post": provider} if provider else {})
         database = Database(workshop.url, pool_size=6)
         opened.append(database)
-        return Reconciler(database, settings, made, Worker(uuid4(), "looker"))
+        built.append(Reconciler(database, settings, made, Worker(uuid4(), "looker")))
+        return built[-1]
 
     yield build
+    for reconciler in built:
+        reconciler.stop()
+        assert reconciler.join(WITHIN_S)
     for database in opened:
         database.close()
 

@@ -14,8 +14,18 @@ from typing import Any, cast
 
 from agentmail.core.api_error import ApiError
 
-from ledger.records import Accepted, ClaimedAction, InFlight, NotSent, Outcome, Refused, Unknown
-from ledger.sightings import Looked, LookUp, Unanswered
+from ledger.records import (
+    Accepted,
+    ClaimedAction,
+    InFlight,
+    Looked,
+    LookUp,
+    NotSent,
+    Outcome,
+    Refused,
+    Unanswered,
+    Unknown,
+)
 from worker.providers.agentmail_line import NEVER_LEFT, Account, answer, part
 from worker.providers.agentmail_search import Wanted, not_looked, search, wanted_of
 from worker.providers.content import Unsendable, addresses, inbox_of, request_of, subject_of

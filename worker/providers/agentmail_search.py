@@ -17,8 +17,7 @@ from typing import Any
 import httpx
 from agentmail.core.api_error import ApiError
 
-from ledger.records import PointsTo
-from ledger.sightings import Answered, LookUp, Sighting, Unanswered
+from ledger.records import Answered, LookUp, PointsTo, Sighting, Unanswered
 from worker.providers.agentmail_line import NEVER_LEFT, answer, part
 from worker.providers.content import Unsendable, addresses, inbox_of, one_line, request_of, split, subject_of
 from worker.providers.outcomes import message_id_of, retry_after_s

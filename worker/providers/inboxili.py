@@ -20,8 +20,17 @@ import inboxili.client
 from inboxili import Inboxili as Client
 from inboxili import InboxiliConnectionError, InboxiliError
 
-from ledger.records import Accepted, ClaimedAction, NotSent, Outcome, Refused, Unknown
-from ledger.sightings import CannotBeAsked, Looked, LookUp
+from ledger.records import (
+    Accepted,
+    CannotBeAsked,
+    ClaimedAction,
+    Looked,
+    LookUp,
+    NotSent,
+    Outcome,
+    Refused,
+    Unknown,
+)
 from worker.providers import wire
 from worker.providers.content import Unsendable, address, addresses, one_line, request_of, split, subject_of
 from worker.providers.outcomes import Answer, Rule, classify, given_up, message_id_of

@@ -5,8 +5,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from ledger.records import ClaimedAction, Outcome
-from ledger.sightings import Looked, LookUp
+from ledger.records import ClaimedAction, Looked, LookUp, Outcome
 
 
 class Provider(Protocol):

@@ -1,4 +1,4 @@
-"""What a look-up asks and what comes of it: frozen values between a provider's file and the ledger. Standard library only."""
+"""What a look-up asks and what comes of it: frozen values between a provider's file and the ledger. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import datetime
 from enum import StrEnum
 from uuid import UUID
 
-from ledger.records import PointsTo
+from ledger.records_attempts import PointsTo
 
 
 @dataclass(frozen=True, slots=True)
