@@ -17,6 +17,7 @@ from ledger.database import Transaction
 from ledger.deciding import held
 from ledger.errors import LeaseLost, NotNow
 from ledger.judging import lock
+from ledger.message_ids import meeting_key
 from ledger.records import (
     Act,
     Answered,
@@ -159,18 +160,19 @@ def _owned(tx: Transaction, lookup: LookUp, sighting: Sighting) -> Sighting:
     """A message that another send is known by says nothing about this one."""
     if sighting.message_id is None:
         return sighting
+    key = meeting_key(sighting.message_id)
     if sighting.proof and sighting.points_to is PointsTo.SENT:
-        owner = answers.meet(tx, lookup.account, sighting.message_id, lookup.action_id)
+        owner = answers.meet(tx, lookup.account, key, lookup.action_id)
     else:
-        owner = _owner(tx, lookup.account, sighting.message_id)
+        owner = _owner(tx, lookup.account, key)
     if owner in (None, lookup.action_id):
         return sighting
     return Sighting(f"{sighting.found} {NOT_ITS_OWN}", PointsTo.NEITHER, False, sighting.message_id)
 
 
-def _owner(tx: Transaction, account: str, message_id: str) -> int | None:
-    sql = "SELECT action_id FROM nottwice.messages WHERE account = :account AND message_id = :message_id"
-    row = tx.first(sql, account=account, message_id=message_id)
+def _owner(tx: Transaction, account: str, key: str) -> int | None:
+    sql = "SELECT action_id FROM nottwice.messages WHERE account = :account AND message_id = :key"
+    row = tx.first(sql, account=account, key=key)
     return None if row is None else row.action_id
 
 

@@ -199,7 +199,7 @@ def test_proof_settles_and_names_the_message(sends: Sends) -> None:
     assert record(sends, taken(sends, action_id), found(PROOF)) is ActionState.SENT
     assert sends.row(action_id).message_id == PROOF.message_id
     (met,) = sends.rows("SELECT account, message_id, action_id FROM nottwice.messages")
-    assert tuple(met) == ("agentmail", PROOF.message_id, action_id)
+    assert tuple(met) == ("agentmail", "m-7@provider.example", action_id)
 
 
 def test_not_found_is_never_not_sent(sends: Sends) -> None:
