@@ -22,14 +22,12 @@ No mode of an existing folder is ever changed, and no process is signalled that 
 
 from __future__ import annotations
 
-import os
 import secrets
 import shlex
 import shutil
-import subprocess
-import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 from urllib.parse import quote
@@ -37,8 +35,9 @@ from urllib.parse import quote
 import psutil
 import psycopg
 
-from ledger.embedded_place import PORT, Runner, folder_of, settle, socket_folder
-from ledger.errors import Unavailable
+from ledger.embedded_place import PORT, folder_of, settle, socket_folder
+from ledger.embedded_programs import START_LOG, Programs, first_number, in_words, sync
+from ledger.errors import Misconfigured, Unavailable
 from ledger.file_lock import held
 
 DATABASE = "nottwice"
@@ -80,7 +79,6 @@ class Cluster:
         self.home = Path(home).expanduser().resolve()
         self._settings = dict(settings or {})
         self._timeout_s = timeout_s
-        self._runner = Runner(None, Path())
 
     @property
     def folder(self) -> Path:
@@ -118,11 +116,14 @@ class Cluster:
         Safe in any number of processes at once, and after a kill -9 of any of them or of the server.
         Raises Misconfigured when this machine does not allow it, Unavailable when it did not come up in time.
         """
-        if self._answers(DATABASE):
-            return
-        self.home.mkdir(parents=True, exist_ok=True)
-        with held(self.home / "postgres.lock"):
-            self._runner = settle(self.home)
+        with in_words(self.home):
+            if not self._answers(DATABASE):
+                self._ensure()
+
+    def _ensure(self) -> None:
+        with self._locked():
+            self._settle()
+            self._refuse_another_version()
             self._until(lambda: self._answers("postgres") or self._start(), "answer")
             self._create_database()
 
@@ -130,10 +131,19 @@ class Cluster:
         """Ends the server in an orderly way, open transactions rolled back; False when none of ours runs."""
         if self.status in ("absent", "stopped"):
             return False
-        with held(self.home / "postgres.lock"):
-            self._runner = settle(self.home)
+        with self._locked():
+            self._settle()
             self._until(self._stop, "stop")
         return True
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        self.home.mkdir(parents=True, exist_ok=True)
+        with held(self.home / "postgres.lock"):
+            yield
+
+    def _settle(self) -> None:
+        self._programs = Programs(settle(self.home), self.folder, self.data, self._timeout_s)
 
     # -- one step each, under postgres.lock ---------------------------------------------------------------------
 
@@ -148,6 +158,17 @@ class Cluster:
             return False
         return row is not None and Path(row[0]) == self.data
 
+    def _refuse_another_version(self) -> None:
+        """Data that another major version wrote is not readable for these programs, and not theirs to touch."""
+        wrote = first_number(self.data / "PG_VERSION")
+        ours = self._programs.major_version()
+        if wrote not in (-1, ours):
+            raise Misconfigured(
+                f"The data in {self.data} is PostgreSQL {wrote}'s, and this version of Not Twice brings PostgreSQL {ours}. "
+                "Start the version before, dump the ledger with its pg_dump, and restore it into another NOTTWICE_HOME; "
+                "or set DATABASE_URL to a server of its own."
+            )
+
     def _start(self) -> bool:
         """Starts a server unless processes of one still live; those are left to come up, or to go, by themselves."""
         with held(self.home / "postgres.alive", wait=False) as alive:
@@ -156,7 +177,10 @@ class Cluster:
             if not (self.data / "PG_VERSION").exists():
                 self._init()
             self._clear_stale_pids()
-            self._run("pg_ctl", "start", "-w", "-l", "start.log", "-o", self._options(), inherit=(alive,))
+            (self.folder / START_LOG).unlink(missing_ok=True)  # only this start's words
+            self._programs.run(
+                "pg_ctl", "start", "-w", "-l", START_LOG, "-o", self._options(), inherit=(alive,)
+            )
         return self._answers("postgres")
 
     def _init(self) -> None:
@@ -164,9 +188,9 @@ class Cluster:
         for left in self.folder.glob("init-*"):
             shutil.rmtree(left, ignore_errors=True)
         new = self.folder / f"init-{secrets.token_hex(4)}"
-        self._run("initdb", "--pgdata", str(new), *INITDB)
+        self._programs.run("initdb", "--pgdata", str(new), *INITDB)
         new.rename(self.data)
-        _sync(self.folder)
+        sync(self.folder)
 
     def _options(self) -> str:
         """What must hold whatever the configuration file says, quoted for pg_ctl's shell."""
@@ -187,7 +211,7 @@ class Cluster:
         Except when somebody started the server by hand: then they stay, and our start says so and fails.
         """
         for stale in (self.data / "postmaster.pid", self.socket / f".s.PGSQL.{PORT}.lock"):
-            if not self._is_server(_first_number(stale)):
+            if not self._is_server(first_number(stale)):
                 stale.unlink(missing_ok=True)
 
     def _is_server(self, pid: int) -> bool:
@@ -206,8 +230,8 @@ class Cluster:
                 connection.execute(f"CREATE DATABASE {DATABASE}")
 
     def _stop(self) -> bool:
-        if self._is_server(_first_number(self.data / "postmaster.pid")):
-            self._run("pg_ctl", "stop", "-w", "-m", "fast")
+        if self._is_server(first_number(self.data / "postmaster.pid")):
+            self._programs.run("pg_ctl", "stop", "-w", "-m", "fast")
         with held(self.home / "postgres.alive", wait=False) as free:
             return free is not None
 
@@ -220,54 +244,3 @@ class Cluster:
                     f"recovering; its log is in {self.folder / 'log'}. Try again, or look there."
                 )
             time.sleep(0.05)
-
-    def _run(self, program: str, *arguments: str, inherit: tuple[int, ...] = ()) -> None:
-        """Runs one of PostgreSQL's programs as the server's user; its last words become the error."""
-        environment = {"PATH": os.defpath, "LC_ALL": "C", "TZ": "UTC"}
-        # By environment and relative paths, because pg_ctl hands its arguments to a shell between bare quotes.
-        environment |= {"PGDATA": str(self.data), "PGCTLTIMEOUT": str(max(1, round(self._timeout_s)))}
-        uid, gid = self._runner.owner or (None, None)
-        # A file, not a pipe: the server inherits it, and a pipe would never end.
-        with tempfile.TemporaryFile("w+", errors="replace") as output:
-            done = subprocess.run(
-                [self._runner.programs / program, *arguments],
-                user=uid,
-                group=gid,
-                extra_groups=[] if uid is not None else None,
-                cwd=self.folder,
-                env=environment,
-                umask=0o077,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                pass_fds=inherit,
-                check=False,
-            )
-            if done.returncode:
-                output.seek(0)
-                raise Unavailable(
-                    f"PostgreSQL's {program} failed: {output.read()}{self._last_words()}".strip()
-                )
-
-    def _last_words(self) -> str:
-        try:
-            return (self.folder / "start.log").read_text(errors="replace")[-2000:]
-        except OSError:
-            return ""
-
-
-def _first_number(file: Path) -> int:
-    """The pid in a pid file; -1, which is no process, when there is none (missing, empty, half written)."""
-    try:
-        return int(file.read_text().split()[0])
-    except (OSError, ValueError, IndexError):
-        return -1
-
-
-def _sync(folder: Path) -> None:
-    """Makes a rename inside the folder survive a power cut."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

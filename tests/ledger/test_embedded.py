@@ -32,7 +32,10 @@ REPOSITORY = Path(embedded_place.__file__).parent.parent
 SETTINGS = {"fsync": "off"}
 DEADLINE_S = 12.0
 START = """
-import sys, time
+import os, sys, time
+if os.environ.get("KEEPS_THE_DEAD"):
+    import ctypes
+    ctypes.CDLL(None).prctl(36, 1)  # PR_SET_CHILD_SUBREAPER: orphans become ours, and we never wait for them
 from ledger.embedded import Cluster
 cluster = Cluster(sys.argv[1], settings={"fsync": "off"}, timeout_s=10)
 cluster.ensure()
@@ -275,7 +278,7 @@ def test_processes_that_meet_a_killed_server_start_one(home: Home) -> None:
 
 
 @pytest.mark.parametrize(
-    "content", ["{innocent}", "999999999", "", "not a pid", "{innocent}\n/elsewhere\n1\n"]
+    "content", ["{innocent}", "999999999", "", "not a pid", "{innocent}\n/elsewhere\n1\n5432\n/tmp\n\n"]
 )
 def test_stale_pid_files_stop_nothing_and_harm_nobody(own_home: Home, content: str) -> None:
     cluster = own_home.cluster
@@ -319,12 +322,125 @@ def test_server_started_by_hand_is_left_alone(own_home: Home, folder: Path) -> N
     elsewhere = folder / "socket"
     elsewhere.mkdir()
     elsewhere.chmod(0o777)
-    cluster._run("pg_ctl", "start", "-w", "-l", "hand.log", "-o", f"-k {elsewhere} -c listen_addresses=''")
+    cluster._programs.run(
+        "pg_ctl", "start", "-w", "-l", "hand.log", "-o", f"-k {elsewhere} -c listen_addresses=''"
+    )
     by_hand = postmaster(cluster).pid
     with pytest.raises(Unavailable, match="postmaster.pid"):
         cluster.ensure()
     assert postmasters(cluster) == [by_hand]
-    cluster._run("pg_ctl", "stop", "-w", "-m", "fast")
+    cluster._programs.run("pg_ctl", "stop", "-w", "-m", "fast")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="prctl(2) is Linux's")
+def test_a_killed_server_that_nobody_buries_is_not_taken_for_a_living_one(own_home: Home) -> None:
+    """As in a container whose first process reaps nobody: the dead server stays in the table of processes."""
+    starter = own_home.start(then_sleep_s=60, KEEPS_THE_DEAD="1")
+    assert starter.stdout is not None and starter.stdout.readline() == "ready\n"
+    killed = postmaster(own_home.cluster)
+    killed.kill()
+    until(lambda: killed.status() == psutil.STATUS_ZOMBIE)
+    own_home.run()
+    assert killed.status() == psutil.STATUS_ZOMBIE
+    assert postmaster(own_home.cluster).pid != killed.pid and sql(own_home.cluster, "SELECT 1") == 1
+
+
+# -- what the data or the folder does not allow --------------------------------------------------------------------
+
+
+def test_data_of_another_major_version_is_left_alone(own_home: Home) -> None:
+    cluster = own_home.cluster
+    cluster.ensure()
+    sql(cluster, "CREATE TABLE kept AS SELECT 7 AS n")
+    cluster.stop()
+    version = cluster.data / "PG_VERSION"
+    real = version.read_text()
+    version.write_text("17\n")
+    with pytest.raises(
+        Misconfigured, match="is PostgreSQL 17's, and this version of Not Twice brings PostgreSQL 18"
+    ):
+        cluster.ensure()
+    assert (cluster.status, postmasters(cluster)) == ("stopped", [])
+    version.write_text(real)
+    cluster.ensure()
+    assert sql(cluster, "SELECT n FROM kept") == 7
+
+
+def test_a_data_folder_that_is_no_data_is_not_overwritten(own_home: Home) -> None:
+    cluster = own_home.cluster
+    cluster.data.mkdir(parents=True)
+    cluster.folder.chmod(0o700)
+    (cluster.data / "somebody's").write_text("own")
+    with pytest.raises(Misconfigured, match="Directory not empty"):
+        cluster.ensure()
+    assert (cluster.data / "somebody's").read_text() == "own"
+    (cluster.data / "somebody's").unlink()
+    cluster.ensure()  # an empty one is only a beginning
+
+
+def test_a_server_that_cannot_start_says_its_reason_in_one_line(own_home: Home) -> None:
+    cluster = own_home.cluster
+    cluster.ensure()
+    cluster.stop()
+    (cluster.data / "postgresql.auto.conf").write_text("shared_buffers = 'plenty'\n")
+    with pytest.raises(
+        Unavailable, match="PostgreSQL's pg_ctl failed in .*postgresql.auto.conf.* contains errors"
+    ) as said:
+        cluster.ensure()
+    assert "\n" not in str(said.value) and "start.log" in str(said.value)
+
+
+def test_a_home_that_cannot_be_is_one_sentence(folder: Path) -> None:
+    (folder / "file").write_text("")
+    for home in (folder / "file", folder / "file" / "below"):
+        with pytest.raises(Misconfigured, match="cannot live in .* Let NOTTWICE_HOME be a folder") as said:
+            Cluster(home).ensure()
+        assert "\n" not in str(said.value)
+
+
+@only_root
+def test_a_folder_that_may_not_be_written_is_one_sentence(folder: Path) -> None:
+    home = Home(folder, "user")
+    os.chown(folder, 0, 0)
+    output, _ = home.start().communicate(timeout=DEADLINE_S)
+    assert output.splitlines()[-1].startswith(
+        "ledger.errors.Misconfigured: The embedded PostgreSQL cannot live in"
+    )
+    assert "Permission denied" in output
+    home.close()
+
+
+@pytest.fixture
+def small_disk(folder: Path) -> Iterator[Callable[[str], Path]]:
+    """A disk of its own under the folder; call it with its size, also to change it."""
+    disk = folder / "disk"
+    disk.mkdir()
+
+    def sized(size: str) -> Path:
+        options = f"size={size},mode=755" + (",remount" if disk.is_mount() else "")
+        done = subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", options, "tmpfs", disk], capture_output=True, check=False
+        )
+        if done.returncode:
+            pytest.skip("no disk can be mounted here")
+        return disk
+
+    yield sized
+    subprocess.run(["umount", "--lazy", disk], capture_output=True, check=False)
+
+
+@only_root
+def test_a_full_disk_is_said_and_the_next_start_goes_through(small_disk: Callable[[str], Path]) -> None:
+    home = Home(small_disk("20m"), "root")
+    try:
+        with pytest.raises(Unavailable, match="initdb failed in .*No space left on device") as said:
+            home.cluster.ensure()
+        assert "\n" not in str(said.value) and home.cluster.status == "absent"
+        small_disk("300m")
+        home.cluster.ensure()
+        assert sql(home.cluster, "SELECT 1") == 1
+    finally:
+        home.close()
 
 
 # -- where the server's user cannot go, and odd places ------------------------------------------------------------
