@@ -10,6 +10,7 @@ from typing import NoReturn
 
 from sqlalchemy.exc import ProgrammingError
 
+from ledger import schema
 from ledger.database import Database, Transaction, sqlstate
 from ledger.embedded import Cluster
 from ledger.errors import Misconfigured, Unavailable, WrongSchema
@@ -27,6 +28,7 @@ def visit(settings: Settings, login: Login = "console") -> Iterator[Database]:
     """
     with _awake(settings), closing(settings.open_database(login, pool_size=1)) as database:
         try:
+            schema.check(database, app_sql=settings.app_sql)
             yield database
         except ProgrammingError as error:
             _say(error)

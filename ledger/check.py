@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
-from ledger import schema
 from ledger.awake import as_viewer, visit
 from ledger.database import Transaction
 from ledger.embedded import Cluster
@@ -42,7 +41,6 @@ def look(settings: Settings) -> list[Finding]:
         return [_critical(f"The PostgreSQL of {settings.home} is {state}, so nothing is accepted or worked.")]
     try:
         with visit(settings) as database:
-            schema.check(database, app_sql=settings.app_sql)
             found = database.run(lambda tx: findings(tx, settings.alerts))
     except (Misconfigured, Unavailable) as error:
         return [_critical(" ".join(str(error).split()))]

@@ -37,11 +37,12 @@ def up() -> None:
     """
     with sentences():
         from ledger.processes import services
-        from ledger.running import keep_running
+        from ledger.running import keep_running, make_home
         from ledger.settings import load
         from ledger.words import up_banner
 
         settings = load()
+        make_home(settings.home)
         keep_running(settings, services(settings), tell, lambda: draw(up_banner(settings)))
 
 
@@ -82,10 +83,11 @@ def console() -> None:
     """Run the console in the browser, on this machine only."""
     with sentences():
         from ledger import processes
-        from ledger.running import check_database
+        from ledger.running import check_database, make_home
         from ledger.settings import load
 
         settings = load()
+        make_home(settings.home)
         own = processes.console(settings)
         processes.refuse_busy_ports([own])
         check_database(settings, "console")

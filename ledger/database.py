@@ -15,10 +15,12 @@ from contextvars import ContextVar
 from functools import lru_cache
 from typing import Any, TypeVar
 
+import psycopg
+import psycopg.conninfo
 import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError, OperationalError
 
-from ledger.errors import CallInsideTransaction, LedgerError, Unavailable
+from ledger.errors import CallInsideTransaction, LedgerError, Misconfigured, Unavailable
 from ledger.records import Role
 
 T = TypeVar("T")
@@ -26,6 +28,7 @@ RETRIED_BLINDLY = frozenset(
     {"40001", "40P01"}
 )  # serialization failure, deadlock: the server undid everything
 TRIES_MAX = 5
+WORDS_MAX = 200
 # No state at all: the connection was never made or broke. 57P01..57P03: shutting down or starting; 53300: too many
 # connections; 08xxx: connection errors.
 UNREACHABLE = frozenset(
@@ -135,6 +138,20 @@ class Database:
         self.engine.dispose()
 
 
+def usable(url: str) -> str:
+    """The URL itself. Raises Misconfigured for what neither SQLAlchemy nor libpq could use, without the URL."""
+    try:
+        parts = sa.make_url(url)
+        options = parts.translate_connect_args(username="user", database="dbname") | dict(parts.query)
+        psycopg.conninfo.make_conninfo("", **options)
+    except (sa.exc.ArgumentError, psycopg.ProgrammingError, ValueError) as error:
+        what = (
+            str(error).strip() if isinstance(error, psycopg.ProgrammingError) else "it is not written as one"
+        )
+        raise Misconfigured(f"DATABASE_URL cannot be used: {what}.") from None
+    return url
+
+
 def sqlstate(error: BaseException) -> str | None:
     """The five letters PostgreSQL gives an error, or None when it never reached us."""
     return getattr(getattr(error, "orig", error), "sqlstate", None)
@@ -164,5 +181,11 @@ def _reachable() -> Iterator[None]:
         ):
             raise
         raise Unavailable(
-            f"The database did not answer ({type(error).__name__}). Nothing was lost; try again."
+            f"The database did not answer ({_first_line(error)}). Nothing was lost; try again."
         ) from error
+
+
+def _first_line(error: sa.exc.SQLAlchemyError) -> str:
+    """The server's or the network's own words; a statement, its values and a password are never among them."""
+    words = str(getattr(error, "orig", None) or "").strip().splitlines()
+    return words[0][:WORDS_MAX].rstrip(".?") if words else type(error).__name__

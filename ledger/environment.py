@@ -6,9 +6,12 @@ import os
 from collections.abc import Iterable
 from importlib.util import find_spec
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from ledger.errors import Misconfigured
 
+SCHEMES = ("postgresql", "postgres", "postgresql+psycopg")
+URL_FORM = "postgresql://LOGIN:PASSWORD@HOST:PORT/DATABASE"
 PORTS = {"receiver_port": 8080, "console_port": 8501, "sandbox_port": 8090}
 
 
@@ -30,7 +33,21 @@ def ports() -> dict[str, int]:
 
 
 def database_url() -> str | None:
-    return os.environ.get("DATABASE_URL") or None
+    """DATABASE_URL, in the spelling that SQLAlchemy knows. Raises Misconfigured, without the URL: it holds a password."""
+    given = os.environ.get("DATABASE_URL") or None
+    if given is None:
+        return None
+    scheme, found, rest = given.partition("://")
+    if not found or scheme not in SCHEMES:
+        raise Misconfigured(f"DATABASE_URL is no address of a PostgreSQL server. Write it as {URL_FORM}.")
+    try:
+        urlsplit(given).port  # noqa: B018 - raises for what is no number
+    except ValueError:
+        raise Misconfigured(
+            f"DATABASE_URL cannot be read. Write it as {URL_FORM}, with one host, and with %40 for an @, "
+            "%2F for a / and %23 for a # in the password."
+        ) from None
+    return f"postgresql+psycopg://{rest}"
 
 
 def secret_variable(name: str) -> str:
@@ -43,16 +60,24 @@ def given_secret(name: str) -> str | None:
     return os.environ.get(secret_variable(name)) or os.environ.get(name) or None
 
 
+def empty_variable(name: str) -> str | None:
+    """The variable that should hold the secret and is there, but empty."""
+    return next((one for one in (secret_variable(name), name) if os.environ.get(one) == ""), None)
+
+
 def kept_secret(name: str, files: Iterable[Path]) -> str | None:
     """The secret from the first of the files that exists. Raises Misconfigured for one that says nothing."""
-    path = next((file for file in files if file.is_file()), None)
-    if path is None:
+    for path in files:
+        try:
+            found = path.read_text(encoding="utf-8").strip()
+            break
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except (OSError, ValueError) as error:
+            what = getattr(error, "strerror", None) or "it is not UTF-8 text"
+            raise Misconfigured(f"The secret {name} cannot be read from {path}: {what}.") from None
+    else:
         return None
-    try:
-        found = path.read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        what = type(error).__name__
-        raise Misconfigured(f"The secret {name} cannot be read from {path}: {what}.") from None
     if not found:
         raise Misconfigured(f"The file {path} of the secret {name} is empty.")
     return found

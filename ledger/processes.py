@@ -127,11 +127,17 @@ def _streamlit_config() -> Path:
 
 
 def refuse_busy_ports(wanted: Iterable[Service]) -> None:
-    """Raises Misconfigured, with the variable that chooses another, for a port that is taken."""
+    """Raises Misconfigured, with the variable that chooses another, for a port that is taken or wanted twice."""
+    owners: dict[int, str] = {}
     for service in wanted:
         address = urlsplit(service.ready_url or "")
         if address.hostname is None or address.port is None:
             continue
+        if (other := owners.setdefault(address.port, service.name)) != service.name:
+            raise Misconfigured(
+                f"Port {address.port} is for {other} and for {service.name}. "
+                f"Choose another for one of them, as with NOTTWICE_{service.name.upper()}_PORT."
+            )
         with socket.socket(socket.AF_INET6 if ":" in address.hostname else socket.AF_INET) as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # a port in TIME_WAIT is free
             try:

@@ -28,10 +28,12 @@ def keep_running(
     """Until SIGINT or SIGTERM. Raises Misconfigured or Unavailable when it cannot start; nothing is left running."""
     supervisor = Supervisor(services, settings.supervisor, settings.home / "log", tell)
     supervisor.listen()
-    with _alone(settings.home), _database(settings):
+    with _alone(settings.home):
+        settings.refuse_missing_secrets()
         processes.refuse_busy_ports(services)
-        migrate(settings)
-        supervisor.run(on_ready, every=chore and chore(supervisor, settings, tell))
+        with _database(settings):
+            migrate(settings)
+            supervisor.run(on_ready, every=chore and chore(supervisor, settings, tell))
 
 
 def migrate(settings: Settings) -> list[str]:

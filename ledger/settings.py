@@ -80,11 +80,20 @@ class Settings(Tables):
         files = (self.home / "secrets" / name, beside / Path(name).expanduser())
         found = environment.given_secret(name) or environment.kept_secret(name, files)
         if found is None:
+            empty = environment.empty_variable(name)
             raise Misconfigured(
-                f"The secret {name} is nowhere. Set the environment variable "
+                f"The secret {name} is {f'empty in {empty}' if empty else 'nowhere'}. Set the environment variable "
                 f"{environment.secret_variable(name)}, or write it into the file {files[0]}."
             )
         return found
+
+    def refuse_missing_secrets(self) -> None:
+        """Raises Misconfigured for the first secret of a source or a provider that is not to be had."""
+        for source in self.sources.values():
+            for name in source.secrets:
+                self.secret(name)
+        for provider in self.providers.values():
+            self.secret(provider.key)
 
     def rules(self, kind: str) -> KindRules:
         """What holds for one kind of action. A kind without a table of its own has the careful defaults.
@@ -132,7 +141,9 @@ class Settings(Tables):
         With DATABASE_URL the login is the one in it: each process has an environment of its own.
         """
         if self.database_url:
-            return self.database_url
+            from ledger.database import usable
+
+            return usable(self.database_url)
         from ledger.embedded import Cluster  # psutil and the binaries are for those who have no server
 
         cluster = Cluster(self.home)
@@ -168,10 +179,11 @@ def read_tables(file: Path, *, sandbox_port: int) -> Tables:
         tree = _filled(tomllib.loads(text), sandbox_port)
         # Through JSON, because only there strict types still take a list for a tuple and a text for a path.
         return Tables.model_validate_json(json.dumps(tree, default=str), strict=True)
-    except (OSError, UnicodeDecodeError) as error:
-        raise Misconfigured(
-            f"The configuration {file} cannot be read: {getattr(error, 'strerror', None) or error}."
-        ) from error
+    except OSError as error:
+        raise Misconfigured(f"The configuration {file} cannot be read: {error.strerror}.") from error
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        raise Misconfigured(f"{file}, line {line}: this is not UTF-8 text. Save the file as UTF-8.") from None
     except tomllib.TOMLDecodeError as error:
         raise Misconfigured(explain_syntax(file, error)) from error
     except ValidationError as error:

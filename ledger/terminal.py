@@ -28,7 +28,15 @@ def sentences() -> Iterator[None]:
         yield
     except (Misconfigured, Unavailable) as error:
         typer.echo(str(error), err=True)
-        raise typer.Exit(CANNOT_START) from None
+    except BrokenPipeError:  # whoever read our lines has enough of them
+        raise
+    except OSError as error:
+        typer.echo(
+            f"{error.filename or 'This machine'}: {error.strerror or error}. Nothing was started.", err=True
+        )
+    else:
+        return
+    raise typer.Exit(CANNOT_START)
 
 
 def tell(line: str) -> None:

@@ -31,7 +31,7 @@ def test_help_costs_no_library_it_does_not_need() -> None:
     assert done.stdout.strip() == "[]"
 
 
-@pytest.mark.parametrize("command", ["up", "migrate", "console", "status", "receive", "work"])
+@pytest.mark.parametrize("command", ["up", "receive", "work"])
 def test_a_mistake_in_the_configuration_is_one_sentence(home: Home, command: str) -> None:
     home.configure("[worker]\nslotz = 3\n")
     done = home.run(command)
@@ -49,7 +49,7 @@ def test_simulating_an_unknown_source_names_the_known(home: Home) -> None:
 # ── without a database ────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("command", ["up", "demo", "migrate", "console", "status"])
+@pytest.mark.parametrize("command", ["up", "status"])
 def test_without_a_database_it_stops_with_one_sentence(home: Home, command: str) -> None:
     done = home.run(command, DATABASE_URL=NOBODY_LISTENS)
     assert done.returncode == 2
@@ -124,7 +124,7 @@ def test_the_console_runs_alone(home: Home, database_url: str) -> None:
 # ── up and demo ───────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize(("command", "service"), [("up", "receiver"), ("up", "console"), ("demo", "sandbox")])
+@pytest.mark.parametrize(("command", "service"), [("up", "console"), ("demo", "sandbox")])
 def test_a_busy_port_is_named_with_its_variable(home: Home, command: str, service: str) -> None:
     port = getattr(home, service)
     with socket.create_server(("127.0.0.1", port)):
