@@ -3,64 +3,21 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from typing import Any
-from uuid import uuid4
 
 import pytest
 
-from ledger.database import Database
-from ledger.records import Accepted, ClaimedAction, Outcome, Worker
+from ledger.records import Accepted, ClaimedAction, Outcome
 from tests.fix_sandbox import Sandbox
-from tests.fix_worker import PROVIDER, WITHIN_S, Notes, Workshop
-from worker import providers
-from worker.heartbeat import Heartbeat
-from worker.providers import Provider
-from worker.sender import Sender
-
-Sends = Callable[..., Sender]
-LEASE_S = 2.0
-
-
-@pytest.fixture
-def sends(workshop: Workshop, sandbox: Sandbox) -> Iterator[Sends]:
-    """A sender with the provider `post`; `provider` puts another one in its place."""
-    opened: list[Database] = []
-
-    def build(provider: Provider | None = None, *, timeout_s: float = 1.0, **worker: Any) -> Sender:
-        lines = "\n".join(f"{name} = {value}" for name, value in worker.items())
-        settings = workshop.settings(
-            more=PROVIDER.format(url=sandbox.url, timeout_s=timeout_s), worker=lines, lease_s=LEASE_S
-        )
-        made: Mapping[str, Provider] = {"post": provider} if provider else providers.build_all(settings)
-        database = Database(workshop.url, pool_size=8)
-        opened.append(database)
-        someone = Worker(uuid4(), "sender", ())
-        return Sender(database, settings, made, someone, Heartbeat(database, someone, lease_s=LEASE_S))
-
-    yield build
-    for database in opened:
-        database.close()
-
-
-def pump_until(sender: Sender, found: Callable[[], Any], within_s: float = WITHIN_S) -> None:
-    """What the daemon's loop does, until something is true."""
-    deadline = time.monotonic() + within_s
-    while not found():
-        assert time.monotonic() < deadline, f"not within {within_s} s"
-        sender.pump()
-        threading.Event().wait(0.02)
-
-
-def state_of(workshop: Workshop, action: int) -> str:
-    return str(workshop.value("SELECT state FROM nottwice.actions WHERE id = :id", id=action))
+from tests.fix_sender import Senders, pump_until, state_of
+from tests.fix_worker import WITHIN_S, Notes, Workshop
 
 
 def test_an_approved_action_goes_out_once(
-    workshop: Workshop, sandbox: Sandbox, sends: Sends, propose_one: Callable[..., int]
+    workshop: Workshop, sandbox: Sandbox, senders: Senders, propose_one: Callable[..., int]
 ) -> None:
-    action, sender = propose_one(), sends()
+    action, sender = propose_one(), senders()
     pump_until(sender, lambda: state_of(workshop, action) == "sent")
     sender.pump()
     (mail,) = sandbox.mails
@@ -71,11 +28,11 @@ def test_an_approved_action_goes_out_once(
 
 
 def test_an_answer_that_is_lost_is_asked_for_again_with_the_same_key(
-    workshop: Workshop, sandbox: Sandbox, sends: Sends, propose_one: Callable[..., int]
+    workshop: Workshop, sandbox: Sandbox, senders: Senders, propose_one: Callable[..., int]
 ) -> None:
     """SND-01: accepted, then silence beyond the deadline."""
     sandbox.faults({"accept_then_silence": True, "silence_s": 2})
-    action, sender = propose_one(), sends(timeout_s=0.3)
+    action, sender = propose_one(), senders(timeout_s=0.3)
     pump_until(sender, lambda: _outcomes(workshop) == ["unknown"])
     workshop.run("UPDATE nottwice.actions SET due_at = now() WHERE state = 'approved'")
     pump_until(sender, lambda: state_of(workshop, action) == "sent")
@@ -94,11 +51,11 @@ def _outcomes(workshop: Workshop) -> list[str]:
 
 
 def test_the_answer_waits_for_a_database_that_is_away(
-    workshop: Workshop, sandbox: Sandbox, sends: Sends, propose_one: Callable[..., int], notes: Notes
+    workshop: Workshop, sandbox: Sandbox, senders: Senders, propose_one: Callable[..., int], notes: Notes
 ) -> None:
     """SND-17: what the provider said is not lost, and not asked for again."""
     sandbox.faults({"delay_s": 0.4})
-    action, sender = propose_one(), sends(timeout_s=5.0)
+    action, sender = propose_one(), senders(timeout_s=5.0)
     pump_until(sender, lambda: sandbox.requests or sender.calls == 1)
     workshop.until("SELECT count(*) = 1 FROM nottwice.action_attempts")
     with workshop.away():
@@ -110,7 +67,7 @@ def test_the_answer_waits_for_a_database_that_is_away(
 
 def test_a_commit_that_was_not_confirmed_is_not_written_twice(
     workshop: Workshop,
-    sends: Sends,
+    senders: Senders,
     propose_one: Callable[..., int],
     notes: Notes,
     monkeypatch: pytest.MonkeyPatch,
@@ -118,7 +75,7 @@ def test_a_commit_that_was_not_confirmed_is_not_written_twice(
     """The record's first commit stands, but its confirmation is cut off: the second try meets its row."""
     from ledger.errors import Unavailable
 
-    sender = sends()
+    sender = senders()
     run, lost = sender._database.run, threading.Event()
 
     def cut_once(body: Any, **options: Any) -> Any:
@@ -143,19 +100,19 @@ class Broken:
 
 
 def test_what_a_provider_raises_is_unknown(
-    workshop: Workshop, sends: Sends, propose_one: Callable[..., int], notes: Notes
+    workshop: Workshop, senders: Senders, propose_one: Callable[..., int], notes: Notes
 ) -> None:
     propose_one()
-    sends(Broken()).pump()
+    senders(Broken()).pump()
     notes.wait_for("answered", outcome="unknown", state="approved")
     assert workshop.value("SELECT reason FROM nottwice.action_attempts") == "RuntimeError during the call"
 
 
 def test_no_call_is_made_when_the_history_forbids_it(
-    workshop: Workshop, sandbox: Sandbox, sends: Sends, propose_one: Callable[..., int], notes: Notes
+    workshop: Workshop, sandbox: Sandbox, senders: Senders, propose_one: Callable[..., int], notes: Notes
 ) -> None:
     """Its time ended between the claim and the judge: handed back, and put where its history says."""
-    action, sender = propose_one(), sends()
+    action, sender = propose_one(), senders()
     claim = sender._claim
 
     def and_too_late(accounts: tuple[str, ...]) -> ClaimedAction | None:
@@ -191,12 +148,12 @@ class Sees:
 
 
 def test_no_more_calls_at_once_than_slots_and_each_action_once(
-    workshop: Workshop, sends: Sends, propose_one: Callable[..., int]
+    workshop: Workshop, senders: Senders, propose_one: Callable[..., int]
 ) -> None:
     for n in range(12):
         propose_one(f"receipt:{n}")
     sees = Sees()
-    senders = [sends(sees, send_slots=2), sends(sees, send_slots=3)]
+    senders = [senders(sees, send_slots=2), senders(sees, send_slots=3)]
     assert [sender.pump() for sender in senders] == [2, 3]
     assert [sender.pump() for sender in senders] == [0, 0]
     assert senders[0].accounts_with_room == (), "a full sender does not ask for work"
@@ -208,9 +165,9 @@ def test_no_more_calls_at_once_than_slots_and_each_action_once(
 
 
 def test_a_sender_that_stops_hands_back_what_it_has_not_started(
-    workshop: Workshop, sandbox: Sandbox, sends: Sends, propose_one: Callable[..., int], notes: Notes
+    workshop: Workshop, sandbox: Sandbox, senders: Senders, propose_one: Callable[..., int], notes: Notes
 ) -> None:
-    action, sender = propose_one(), sends()
+    action, sender = propose_one(), senders()
     claimed = sender._claim(("post",))
     assert claimed is not None
     sender.stop()
@@ -221,19 +178,19 @@ def test_a_sender_that_stops_hands_back_what_it_has_not_started(
 
 
 def test_only_accounts_of_configured_providers_are_claimed(
-    workshop: Workshop, sends: Sends, propose_one: Callable[..., int]
+    workshop: Workshop, senders: Senders, propose_one: Callable[..., int]
 ) -> None:
     action = propose_one()
     workshop.run("UPDATE nottwice.actions SET account = 'another'")
-    assert sends().pump() == 0
+    assert senders().pump() == 0
     assert state_of(workshop, action) == "approved"
 
 
 def test_a_lease_that_ran_out_before_the_call_makes_none(
-    workshop: Workshop, sandbox: Sandbox, sends: Sends, propose_one: Callable[..., int], notes: Notes
+    workshop: Workshop, sandbox: Sandbox, senders: Senders, propose_one: Callable[..., int], notes: Notes
 ) -> None:
     """Between the judge and the socket the process stood still: it was certainly not sent, and may be tried again."""
-    action, sender = propose_one(), sends()
+    action, sender = propose_one(), senders()
     sender._heartbeat.is_sure = lambda lease: False  # type: ignore[method-assign]
     sender.pump()
     notes.wait_for("answered", outcome="not_sent", state="approved")
