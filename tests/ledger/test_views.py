@@ -126,6 +126,13 @@ def test_one_send_whole(console: Database, house: House) -> None:
 
 
 def test_a_text_with_a_nul_is_read_like_any_other(console: Database, house: House) -> None:
-    id_ = house.uncertain(RECEIPT, mail("a@example.com", "x", text="before\x00after \\u0000"))
+    """None is taken any more; one may have been stored by a version before."""
+    id_ = house.uncertain(RECEIPT, mail("a@example.com", "x", text="before|after \\u0000"))
+    house.run("ALTER TABLE nottwice.action_contents DISABLE TRIGGER USER")
+    house.run(
+        r"""UPDATE nottwice.action_contents
+            SET content = convert_to(replace(convert_from(content, 'UTF8'), '|', '\u0000'), 'UTF8') WHERE action_id = :id""",
+        id=id_,
+    )
     send = console.run(lambda tx: views_review.send(tx, Role.SUPPORT, id_), role=Role.SUPPORT)
     assert send is not None and send.head["text_characters"] > 10
