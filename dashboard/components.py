@@ -8,7 +8,6 @@ words, numbers, and names that went through `words.named()`. A test reads every 
 from __future__ import annotations
 
 import html
-import unicodedata
 from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
@@ -18,11 +17,11 @@ import streamlit as st
 
 from dashboard import session
 from dashboard.colours import Mode, State
+from dashboard.letters import odd_places
 from dashboard.words import clock, clock_s, harmless, many, named, span
 from ledger.payload import shown
 from ledger.verdict import VerdictWord
 
-HIDDEN = frozenset({"Cf", "Cc", "Cs", "Co", "Cn"})
 TONES: dict[str, State] = {
     VerdictWord.WAS_SENT: "done",
     VerdictWord.WAS_NOT_SENT: "waiting",
@@ -60,27 +59,14 @@ def remember(cookie: str, number: int) -> None:
 
 def said(text: str) -> str:
     """Text from outside, ready for `st.html`: escaped, kept in one direction, hidden and look-alike letters outlined."""
-    return "<bdi>" + "".join(_letter(ch) for ch in shown(text)) + "</bdi>"
+    plain = shown(text)
+    odd = odd_places(plain)
+    return "<bdi>" + "".join(_letter(ch, i in odd) for i, ch in enumerate(plain)) + "</bdi>"
 
 
-def _letter(ch: str) -> str:
+def _letter(ch: str, odd: bool) -> str:
     safe = html.escape(ch)
-    return f'<span class="nt-odd" title="U+{ord(ch):04X}">{safe}</span>' if is_odd(ch) else safe
-
-
-def is_odd(ch: str) -> bool:
-    """Hidden, controlling, or a letter that is not Latin."""
-    if unicodedata.category(ch) in HIDDEN and ch not in "\n\t":
-        return True
-    return ord(ch) > 127 and ch.isalpha() and "LATIN" not in unicodedata.name(ch, "")
-
-
-def odd_letters(address: str) -> list[str]:
-    """The names of letters in an otherwise Latin address that do not belong there."""
-    if not any(ch.isascii() and ch.isalpha() for ch in address):
-        return []
-    odd = dict.fromkeys(ch for ch in address if is_odd(ch))
-    return [unicodedata.name(ch, f"U+{ord(ch):04X}").capitalize() for ch in odd]
+    return f'<span class="nt-odd" title="U+{ord(ch):04X}">{safe}</span>' if odd else safe
 
 
 # ── Blocks of HTML; every value in them is escaped here or made by `said` ─────────────────────────────

@@ -21,6 +21,8 @@ TOLD = FOUND | {
     OutcomeKind.UNKNOWN: "The request left",
 }
 POINTS = {OutcomeKind.ACCEPTED: "sent", OutcomeKind.REFUSED: "not_sent", OutcomeKind.NOT_SENT: "not_sent"}
+# Our own codes for a try that no answer of the provider ended (worker/providers, worker/sender.py).
+NO_ANSWER = frozenset({"broken", "connect", "deadline", "lease", "lost", "no_message_id"})
 TRIES_SHOWN = 3
 # What each provider can tell, and how late its own log may be (contracts of the two APIs).
 CANNOT_BE_ASKED = frozenset({"inboxili"})
@@ -61,7 +63,7 @@ def _uncertain(send: Send, name: str) -> str:
         return f"The worker was stopped while it was sending this e-mail at {at} UTC, before it could write down the answer."
     if last.outcome is OutcomeKind.IN_FLIGHT:
         return f"{name} said at {at} UTC that a request with this key was under way. It may have gone out, or not."
-    if last.code:
+    if last.code and last.code not in NO_ANSWER:
         return f"{name} answered with an error after we sent this e-mail at {at} UTC. It may have gone out, or not."
     return (
         f"We gave this e-mail to {name} at {at} UTC and no clear answer came. It may have gone out, or not."
@@ -84,11 +86,11 @@ def _tries(send: Send) -> Iterator[tuple[str, str, str, str]]:
 
 
 def tried(attempt: Attempt) -> str:
-    """What came of one try; the provider's own words stand in it."""
+    """What came of one try; the provider's own words stand in it. A code is for programs, so it stands in alone."""
     if attempt.outcome is None:
         return "Its worker was stopped before the answer" if attempt.abandoned else "Under way"
-    told = " ".join(part for part in (attempt.code, attempt.reason) if part)
-    return f"{TOLD[attempt.outcome]}; {told}" if told else FOUND[attempt.outcome]
+    told = attempt.reason or attempt.code
+    return f"{TOLD[attempt.outcome]}. {told[:1].upper()}{told[1:]}" if told else FOUND[attempt.outcome]
 
 
 def _evidence(send: Send) -> Iterator[tuple[str, str, str, str]]:

@@ -11,7 +11,8 @@ from streamlit.elements.lib.column_types import ColumnConfig
 
 from dashboard import session
 from dashboard.colours import PILLS, State
-from dashboard.components import age_caption, database_gone, mode, odd_letters
+from dashboard.components import age_caption, database_gone, mode
+from dashboard.letters import odd_letters
 from dashboard.words import COSTS, clock_s, key_words, many, named, provider, span, what
 from ledger import views_review
 from ledger.payload import shown

@@ -10,6 +10,7 @@ import streamlit as st
 
 from dashboard import components, session
 from dashboard.house import Visit
+from dashboard.letters import odd_letters
 from dashboard.screens import review_decide, review_found, review_settled
 from dashboard.words import COSTS, clock, clock_s, key_words, named, provider, span, what
 from ledger import views_review
@@ -123,7 +124,7 @@ def _facts(send: Send) -> None:
 
 
 def _warn_of_look_alikes(send: Send) -> None:
-    odd = [name for address in send.recipients for name in components.odd_letters(address)]
+    odd = [name for address in send.recipients for name in odd_letters(address)]
     if odd:
         st.warning(
             f"This address has a letter that only looks Latin: {', '.join(odd[:5])}. Compare it with the address you know.",

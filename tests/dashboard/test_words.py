@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from dashboard.components import is_odd, odd_letters, said
+from dashboard.components import said
 from dashboard.words import clock, harmless, key_words, many, named, span, what
 
 NOW = datetime(2026, 11, 30, 9, 41, 20, tzinfo=UTC)
@@ -75,12 +75,6 @@ def test_text_from_outside_is_escaped_kept_in_one_direction_and_marked_where_it_
     assert html.startswith("<bdi>") and "<b>" not in html and "&lt;b&gt;" in html
     assert html.count("nt-odd") == 2
     assert "⟨U+0000⟩" in said("a\x00b")
-
-
-def test_letters_that_only_look_latin_are_named() -> None:
-    assert odd_letters("support@pаypal.example") == ["Cyrillic small letter a"]
-    assert odd_letters("zoë@example.com") == [] and odd_letters("почта") == []
-    assert is_odd("\u200b") and not is_odd("ß") and not is_odd("\n")
 
 
 def test_a_sentence_keeps_its_times_and_no_link_a_name_could_smuggle_in() -> None:
