@@ -93,7 +93,7 @@ class Commits:
         """Commit a group; False: it was undone, and each member has to `settle`. Raises Unavailable: try again."""
         try:
             held, made = self._one_transaction(group)
-        except Exception as error:
+        except BaseException as error:
             begun = any(one.stage is Stage.APPLYING for one in group)
             for one in group:
                 one.stage = Stage.READY

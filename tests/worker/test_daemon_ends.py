@@ -26,14 +26,14 @@ def stopped(worker: Process, *signals: signal.Signals) -> float:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_idle_it_ends_at_once(workshop: Workshop, number: signal.Signals) -> None:
+def test_wrk_07_idle_it_ends_at_once(workshop: Workshop, number: signal.Signals) -> None:
     worker = workshop.start(SALE)
     worker.notes.wait_for("started")
     assert stopped(worker, number) < GRACE_S + MARGIN_S
     assert workshop.value("SELECT stopped_at IS NOT NULL FROM nottwice.workers")
 
 
-def test_a_short_handler_completes_and_nothing_new_is_claimed(workshop: Workshop) -> None:
+def test_wrk_07_a_short_handler_completes_and_nothing_new_is_claimed(workshop: Workshop) -> None:
     workshop.accept("sale")
     worker = workshop.start(SLOW_SALE, env={"THINKS_S": "0.4"}, worker="slots = 1")
     worker.notes.wait_for("claimed")
@@ -44,7 +44,7 @@ def test_a_short_handler_completes_and_nothing_new_is_claimed(workshop: Workshop
     assert workshop.states() == ["completed", "pending"]
 
 
-def test_a_long_handler_is_handed_back_and_its_attempt_not_burnt(workshop: Workshop) -> None:
+def test_wrk_07_a_long_handler_is_handed_back_and_its_attempt_not_burnt(workshop: Workshop) -> None:
     (event,) = workshop.accept("sale")
     worker = workshop.start(SLOW_SALE, env={"THINKS_S": "60"})
     worker.notes.wait_for("claimed")
@@ -55,7 +55,7 @@ def test_a_long_handler_is_handed_back_and_its_attempt_not_burnt(workshop: Works
     assert workshop.effects() == []
 
 
-def test_a_second_signal_does_not_wait_for_the_grace_period(workshop: Workshop) -> None:
+def test_wrk_07_a_second_signal_does_not_wait_for_the_grace_period(workshop: Workshop) -> None:
     workshop.accept("sale")
     worker = workshop.start(SLOW_SALE, env={"THINKS_S": "60"}, grace_s=20.0)
     worker.notes.wait_for("claimed")
@@ -80,7 +80,7 @@ def sale(tx, event, propose):
     workshop.until("SELECT count(*) = 1 FROM public.effects")
 
 
-def test_a_call_under_way_records_its_answer(
+def test_wrk_07_a_call_under_way_records_its_answer(
     workshop: Workshop, sandbox: Sandbox, propose_one: Callable[..., int]
 ) -> None:
     sandbox.faults({"delay_s": 0.5})
@@ -92,7 +92,7 @@ def test_a_call_under_way_records_its_answer(
     assert len(sandbox.mails) == 1
 
 
-def test_a_call_longer_than_the_grace_period_is_uncertain_and_safe(
+def test_wrk_07_a_call_longer_than_the_grace_period_is_uncertain_and_safe(
     workshop: Workshop, sandbox: Sandbox, propose_one: Callable[..., int]
 ) -> None:
     sandbox.faults({"delay_s": 4})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from asyncio import CancelledError
 from collections.abc import Callable, Iterator
 from typing import Any
 from uuid import uuid4
@@ -140,9 +141,7 @@ def test_whatever_a_slow_part_raises_is_its_own_failure(
     handlers = Handlers()
 
     async def cancelled() -> None:
-        import asyncio
-
-        raise asyncio.CancelledError  # no Exception: a worker that catches only those loses the event
+        raise CancelledError  # no Exception: a worker that catches only those loses the event
 
     def raises(event: Event) -> Any:
         if error is None:
@@ -155,6 +154,33 @@ def test_whatever_a_slow_part_raises_is_its_own_failure(
     notes.wait_for("retried", event_ids=[bad])
     notes.wait_for("completed", event_ids=[good])
     assert workshop.value("SELECT last_error FROM nottwice.events WHERE id = :id", id=bad)
+
+
+@pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt, CancelledError])
+def test_wrk_07_an_apply_part_that_would_end_the_thread_is_a_failure_like_any_other(
+    workshop: Workshop, live: Callable[..., Live], notes: Notes, error: type[BaseException]
+) -> None:
+    """No Exception, any of them: whoever catches only those loses the thread that commits, and with it all work."""
+    handlers = Handlers()
+
+    @handlers.apply("shop", "bad")
+    def bad(tx: Transaction, event: Event, propose: Propose) -> None:
+        raise error
+
+    @handlers.apply("shop", "good")
+    def good(tx: Transaction, event: Event, propose: Propose) -> None:
+        put(tx, event, "good", propose)
+
+    (event,) = workshop.accept("bad")
+    own = live(handlers)
+    own.executor.claim(idle=False)
+    notes.wait_for("retried", event_ids=[event])
+    workshop.accept("good")
+    own.executor.claim(idle=False)
+    notes.wait_for("completed")
+    assert workshop.value("SELECT last_error FROM nottwice.events WHERE id = :id", id=event).startswith(
+        error.__name__
+    )
 
 
 def test_no_call_inside_the_transaction(workshop: Workshop, live: Callable[..., Live], notes: Notes) -> None:
