@@ -25,6 +25,7 @@ Kept = tuple[int, bytes]  # a position in the chain, and the seal that stood the
 ROWS = 2000  # of a piece; one is a transaction of some 50 ms
 BACKDATED = timedelta(hours=1)  # more than any transaction lives, or clocks of two servers differ
 LOWEST = -(2**63)
+ENDS_EARLY = "The record ends too early, behind entry"
 
 
 class Run(Protocol):
@@ -39,6 +40,13 @@ class Break:
 
     entry: int
     words: str
+
+    @property
+    def heading(self) -> str:
+        """The answer in one sentence of ours and a number."""
+        if self.words.startswith(ENDS_EARLY):
+            return f"{ENDS_EARLY} {self.entry:,}."
+        return f"Entry {self.entry:,} does not fit the one before it."
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,9 +188,7 @@ def _cut_off(walk: _Walk, marks: Sequence[_Mark]) -> Break | None:
     for mark in marks:
         if mark.entries > walk.entries:
             n = mark.entries - walk.entries
-            return Break(
-                walk.last, f"The record ends behind entry {walk.last:,}; {n:,} that {mark.whose} are gone."
-            )
+            return Break(walk.last, f"{ENDS_EARLY} {walk.last:,}: {n:,} that {mark.whose} are gone.")
     return None
 
 

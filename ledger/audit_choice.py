@@ -92,7 +92,9 @@ def told(found: sa.Subquery, *, newest_first: bool = True) -> sa.Select[Any]:
     """Entries with the names of what they speak of, and their seals."""
     of, action, event = found.c, ACTIONS.c, EVENTS.c
     about = sa.func.coalesce(
-        action.kind + " " + action.about, event.type + " " + event.event_key, sa.literal("")
+        sa.func.replace(action.kind, "_", " ") + " " + action.about,
+        event.type + " " + event.event_key,
+        sa.literal(""),
     )
     joined = (
         found.outerjoin(PEOPLE, PEOPLE.c.id == of.person_id)

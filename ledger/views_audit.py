@@ -8,8 +8,9 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from ledger import audit_choice
+from ledger import audit_check, audit_choice, seals
 from ledger.audit import Entity
+from ledger.audit_check import Check
 from ledger.audit_choice import Chosen, Outcome, Place
 from ledger.database import Transaction
 from ledger.errors import NotAllowed
@@ -58,6 +59,16 @@ class Page:
     entries: tuple[Entry, ...]
     onwards: Place | None
     looked_to: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Entries in the chain, entries that wait for their seal for over a minute, and the last check of them all."""
+
+    sealed: int
+    unsealed: int
+    check: Check | None
+    now: datetime
 
 
 def entries(
@@ -109,9 +120,12 @@ def acts(tx: Transaction) -> list[str]:
     return [row.act for row in rows]
 
 
-def sealed(tx: Transaction) -> int:
-    """How many entries the chain has."""
-    return int(tx.one("SELECT coalesce(max(sequence), 0) AS n FROM nottwice.audit_seals").n)
+def standing(tx: Transaction) -> Standing:
+    """How the record stands now."""
+    row = tx.one(
+        "SELECT now() AS now, (SELECT coalesce(max(sequence), 0) FROM nottwice.audit_seals) AS sealed"
+    )
+    return Standing(row.sealed, seals.unsealed(tx), audit_check.last_check(tx), row.now)
 
 
 def must_check(who: Person) -> None:

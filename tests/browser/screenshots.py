@@ -17,6 +17,7 @@ from ledger import schema
 from ledger.database import Database
 from ledger.embedded import Cluster
 from tests.browser.stage import HOUSE, browser, console, settled
+from tests.fix_record import record
 from tests.fix_seed import Desk, House, full
 
 
@@ -77,6 +78,57 @@ def pictures(camera: Photographer, made: Desk) -> None:
     )
 
 
+def record_pictures(camera: Photographer, database: Database) -> None:
+    """The audit whole, one of its entries, its export, and broken."""
+    for dark in (False, True):
+        mode = "dark" if dark else "light"
+        camera.take(f"audit-{mode}", "/audit", "The newest comes first", dark=dark, act=_checked)
+        camera.take(f"audit-entry-{mode}", "/audit", "The newest comes first", dark=dark, act=_entry)
+    camera.take("audit-900", "/audit", "The newest comes first", width=900, act=_as_admin)
+    camera.take("audit-support", "/audit", "You see your own acts")
+    camera.take("audit-asked", "/audit?outcome=refused&when=30d", "The newest comes first", act=_as_admin)
+    camera.take("audit-nothing", "/audit?about=provider", "Nothing in the record fits", act=_as_admin)
+    camera.take("audit-export", "/audit", "The newest comes first", act=_export)
+    with database.transaction() as tx:
+        tx.execute("ALTER TABLE nottwice.audit DISABLE TRIGGER USER")
+        tx.execute(
+            "UPDATE nottwice.audit SET why = 'Nothing to see here' WHERE id = (SELECT max(id) - 20 FROM nottwice.audit)"
+        )
+        tx.execute("ALTER TABLE nottwice.audit ENABLE TRIGGER USER")
+    camera.take("audit-broken", "/audit", "The newest comes first", act=_checked)
+
+
+def _as_admin(page: Page) -> None:
+    page.get_by_role("button", name="Act as Bo Lindqvist").click()
+    page.get_by_text("You act as Bo Lindqvist").first.wait_for()
+    page.get_by_role("button", name="Check the record now").wait_for()
+    settled(page)
+    page.locator("h1").first.scroll_into_view_if_needed()  # the button that was pressed is far below
+
+
+def _checked(page: Page) -> None:
+    _as_admin(page)
+    page.get_by_role("button", name="Check the record now").click()
+    page.get_by_text("Checked by Bo Lindqvist").or_(
+        page.get_by_text("Do not change anything")
+    ).first.wait_for()
+    settled(page)
+
+
+def _entry(page: Page) -> None:
+    _as_admin(page)
+    page.get_by_role("button", name="Open the newest").click()
+    page.get_by_text("of the chain").wait_for()
+
+
+def _export(page: Page) -> None:
+    _as_admin(page)
+    page.get_by_role("button", name="Export…").click()
+    page.get_by_role("button", name="Export 77 entries").or_(
+        page.get_by_role("button", name="Export ")
+    ).last.wait_for()
+
+
 def choose(page: Page, choice: str, why: str = "Customer wrote that nothing came") -> None:
     """Fill the form of a decision, without pressing its button."""
     page.get_by_text(choice, exact=True).first.click()
@@ -131,11 +183,14 @@ def main() -> None:
             camera = Photographer(started, url, folder)
             camera.take("overview-empty", "/overview", "Nothing has arrived yet")
             camera.take("queue-empty", "/review", "Nothing waits")
+            camera.take("audit-empty", "/audit", "Nothing is on record")
         database = Database(server.url())
         made = full(House(database))
         with browser() as started, console(server.url("nottwice_console"), refresh_s=2.0) as url:
             camera = Photographer(started, url, folder)
             pictures(camera, made)
+            record(database, [*made.uncertain, *made.answers])
+            record_pictures(camera, database)
             camera.take(
                 "database-gone", "/overview", "Work in hand", act=lambda page: _stop(page, server, database)
             )

@@ -28,7 +28,7 @@ HOSTILE = (
 )
 
 
-@pytest.mark.parametrize("path", ["/review", "/overview", "/me", "/"])
+@pytest.mark.parametrize("path", ["/review", "/overview", "/audit", "/me", "/"])
 def test_a_first_visit_of_a_fresh_server_runs_the_entry_script(
     chromium: Browser, cluster: Cluster, path: str
 ) -> None:
@@ -37,7 +37,7 @@ def test_a_first_visit_of_a_fresh_server_runs_the_entry_script(
         page.goto(hall.url + path)
         expect(page.get_by_role("link", name="Ana Soto · support")).to_be_visible(timeout=10_000)
         expect(page.get_by_text("Nobody signs in on this machine.")).to_be_visible()
-        assert page.title() in ("Review", "Overview", "Ana Soto · support", "Not Twice")
+        assert page.title() in ("Review", "Overview", "Audit", "Ana Soto · support", "Not Twice")
         page.close()
 
 

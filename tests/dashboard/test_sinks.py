@@ -61,6 +61,8 @@ SHOWS = {
         "number_input",
         "multiselect",
         "download_button",
+        "date_input",
+        "progress",
         "exception",
         "json",
         "latex",
@@ -111,6 +113,7 @@ UNSHOWN = {  # of a call that shows: what a person never reads
         "required",
     ),
     *("expanded", "url_path", "visibility", "options", "position", "query_params"),
+    *("data", "mime", "format", "on_dismiss"),
 }
 NAMES = {"named", "provider", "what", "harmless", "odd_letters"}  # nothing that Markdown reads is left
 CARRIES = {"TryAgain"}  # results that carry a sentence of ours to where it is shown
@@ -119,6 +122,7 @@ NUMBER_TYPES = {
     "int",
     "float",
     "bool",
+    "date",
     "datetime",
     "timedelta",
     "Decision",
@@ -196,6 +200,7 @@ OURS = {
         "state",
     ),
     *("event_id", "day", "about_sends", "conflicts", "quarantine"),
+    *("heading", "backdated", "sequence", "looked_to", "since", "until", "entity_id"),
 }
 
 
@@ -344,7 +349,7 @@ class Reading:
         if name in {"join", "lower", "items", "values", "get"} and isinstance(call.func, ast.Attribute):
             first = [] if name == "get" else call.args
             return all(self.ours(n, inside, seen) for n in [call.func.value, *first])
-        if name in {"timestamp", "total_seconds", "count", "index", "getattr"}:
+        if name in {"timestamp", "total_seconds", "count", "index", "date", "getattr"}:
             return name != "getattr" or name_of(call.args[0]) in {"sizes"}
         return (
             bool(self.functions.get(name))

@@ -173,7 +173,9 @@ def test_a_cut_tail_is_noticed_by_the_check_before(sends: Sends) -> None:
     sends.sql("DELETE FROM nottwice.audit_seals WHERE sequence > 2")
     sends.sql("DELETE FROM nottwice.audit WHERE id = ANY(:ids)", ids=ids[2:])
     entry, words = broken(sends)
-    assert entry == ids[1] and words.startswith(f"The record ends behind entry {ids[1]}; 2 that the check of")
+    assert entry == ids[1] and words.startswith(
+        f"The record ends too early, behind entry {ids[1]}: 2 that the check of"
+    )
 
 
 def test_a_chain_made_anew_is_noticed_by_the_check_before(sends: Sends) -> None:
@@ -196,7 +198,7 @@ def test_without_an_earlier_check_only_a_kept_seal_shows_a_cut_tail(sends: Sends
     assert verified(sends).broken is None
     assert broken(sends, kept=kept) == (
         ids[1],
-        f"The record ends behind entry {ids[1]}; 1 that somebody kept are gone.",
+        f"The record ends too early, behind entry {ids[1]}: 1 that somebody kept are gone.",
     )
     assert "is not the one that somebody kept" in broken(sends, kept=(2, kept[1]))[1]
 

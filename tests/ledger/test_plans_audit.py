@@ -155,8 +155,8 @@ def test_the_words_for_acts_cost_a_look_each(history: Ledger) -> None:
 
 
 def test_how_the_record_stands_costs_nothing(history: Ledger) -> None:
-    sealed, read = counted(history, views_audit.sealed)
-    assert sealed == HISTORY and read < 5
+    stands, read = counted(history, views_audit.standing)
+    assert stands.sealed == HISTORY and read < 5
     people, read = counted(history, views_audit.people)
     assert people == {2: "ann"} and read < 20
 

@@ -129,6 +129,6 @@ def test_who_and_what_there_is_to_choose_from(sends: Sends) -> None:
     sends.sql(POLICY_ENTRY)
     assert list(sends.by_owner.run(views_audit.people).values()) == ["Ann"]
     assert sends.by_owner.run(views_audit.acts) == ["dropped", "try"]
-    assert sends.by_owner.run(views_audit.sealed) == 0
+    assert sends.by_owner.run(views_audit.standing).sealed == 0
     sends.by_worker.run(seals.seal)
-    assert sends.by_owner.run(views_audit.sealed) == 3
+    assert sends.by_owner.run(views_audit.standing).sealed == 3

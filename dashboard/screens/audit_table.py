@@ -1,0 +1,168 @@
+"""The entries, newest first, a page at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pandas as pd
+import streamlit as st
+from streamlit.elements.lib.column_types import ColumnConfig
+
+from dashboard import session
+from dashboard.colours import PILLS, State
+from dashboard.components import mode
+from dashboard.words import clock_s, named
+from ledger import views_audit
+from ledger.audit_choice import ALL, Chosen, Place
+from ledger.payload import shown
+from ledger.views_audit import Entry, Page
+
+ROWS = 25
+ENDS = {"done": "✓ Done", "refused": "– Refused", "failed": "⚠ Failed"}
+PILL_STATES: tuple[State, ...] = ("done", "waiting", "person")
+SUBJECTS = {
+    "action": "Send",
+    "event": "Event",
+    "request": "Request",
+    "conflict": "Conflict",
+    "quarantine": "Quarantined",
+    "audit": "The record",
+    "provider": "Provider",
+    "installation": "This installation",
+}
+ACTS = {"reveal": "read the text"}  # the ledger's word for it is shorter
+EMPTY = "Whatever a person decides, tries or is refused stands here: who, when, to what, and why."
+
+
+def read(chosen: Chosen) -> Page:
+    """The page of the record that this session is at."""
+    places, who = _places(), session.me()
+    place = places[-1] if places else None
+    page = session.read_soon(lambda tx: views_audit.entries(tx, who, chosen, after=place, most=ROWS))
+    st.session_state["audit_ids"] = [entry.id for entry in page.entries]
+    return page
+
+
+def offer_newest(page: Page) -> None:
+    """For those who do not reach a row by hand."""
+    if page.entries and st.button("Open the newest", icon=":material/arrow_forward:", icon_position="right"):
+        st.query_params["entry"] = str(page.entries[0].id)
+        st.rerun()
+
+
+def draw(chosen: Chosen, page: Page) -> None:
+    if page.entries:
+        _table(page.entries)
+    else:
+        _nothing(chosen, page)
+    _paging(_places(), page)
+
+
+def _places() -> list[Place]:
+    """Where each page so far ended."""
+    places: list[Place] = st.session_state.get("audit_places") or []
+    return places
+
+
+def _table(entries: Sequence[Entry]) -> None:
+    """Rows are opened by their number as drawn, never by their position after a change."""
+    key = f"audit_{st.session_state.get('opened', 0)}_{entries[0].id}_{len(entries)}"
+
+    def open_selected() -> None:
+        chosen = st.session_state[key].selection.rows
+        if chosen:
+            st.session_state["opened"] = st.session_state.get("opened", 0) + 1
+            st.query_params["entry"] = str(entries[chosen[0]].id)
+
+    st.dataframe(
+        frame(entries),
+        hide_index=True,
+        on_select=open_selected,
+        selection_mode="single-row",
+        key=key,
+        row_height=38,
+        height="content",
+        column_config=_columns(),
+    )
+    st.caption("The newest comes first. Pick a row to open it.")
+
+
+def frame(entries: Sequence[Entry]) -> pd.DataFrame:
+    """The most telling columns first: at 900 px the rest scrolls."""
+    return pd.DataFrame(
+        {
+            "No.": [f"{entry.id:,}" for entry in entries],
+            "Time (UTC)": [when(entry) for entry in entries],
+            "Who": [who(entry) for entry in entries],
+            "Did": [did(entry) for entry in entries],
+            "To what": [subject(entry) for entry in entries],
+            "Outcome": [[ENDS[entry.outcome]] for entry in entries],
+            "Why": [why(entry) for entry in entries],
+        }
+    )
+
+
+def when(entry: Entry) -> str:
+    """With its day: the record is long."""
+    return f"{entry.at.day} {entry.at:%b %Y} {clock_s(entry.at)}"
+
+
+def who(entry: Entry) -> str:
+    return named(entry.who) if entry.person_id is not None else "Policy"
+
+
+def did(entry: Entry) -> str:
+    return shown(ACTS.get(entry.act, entry.act))
+
+
+def subject(entry: Entry) -> str:
+    number = f" {entry.entity_id}" if entry.entity_id else ""
+    about = f" · {shown(entry.about)}" if entry.about.strip() else ""
+    return f"{SUBJECTS[entry.entity]}{number}{about}"
+
+
+def why(entry: Entry) -> str:
+    """The person's own words, behind what the ledger said when it did not do it."""
+    said = entry.detail if entry.outcome != "done" else ""
+    return shown(" · ".join(part for part in (said, entry.why) if part))
+
+
+def _columns() -> dict[str, ColumnConfig]:
+    text, pills = st.column_config.TextColumn, PILLS[mode()]
+    ends = st.column_config.MultiselectColumn(
+        options=list(ENDS.values()), color=[pills[state] for state in PILL_STATES], width=100
+    )
+    return {
+        "No.": text(width=75, alignment="right"),
+        "Time (UTC)": text(width=160),
+        "Who": text(width=120),
+        "Did": text(width=190),
+        "To what": text(width=210),
+        "Outcome": ends,
+        "Why": text(width=270),
+    }
+
+
+def _nothing(chosen: Chosen, page: Page) -> None:
+    with st.container(border=True):
+        if page.looked_to is not None:
+            at = page.looked_to
+            st.markdown(f"**Nothing fits since {at:%-d %b %Y %H:%M:%S} UTC.** Look further back below.")
+        elif chosen == ALL:
+            st.markdown(f"**{EMPTY}**")
+            st.caption("Nothing in it can be changed. Each entry is sealed behind the one before it.")
+        else:
+            st.markdown("**Nothing in the record fits.** Choose less above.")
+
+
+def _paging(places: list[Place], page: Page) -> None:
+    if not (places or page.onwards):
+        return
+    further = f"Next {ROWS}" if page.looked_to is None else "Look further back"
+    with st.container(horizontal=True):
+        if places and st.button(f"Previous {ROWS}", icon=":material/chevron_left:"):
+            st.session_state["audit_places"] = places[:-1]
+            st.rerun()
+        if page.onwards and st.button(further, icon=":material/chevron_right:", icon_position="right"):
+            st.session_state["audit_places"] = [*places, page.onwards]
+            st.rerun()
