@@ -228,6 +228,8 @@ class ReceiverSettings(_Table):
     batch_max: Count = 200
     answer_within_s: PositiveSeconds = 8.0  # then 503; the strictest provider hangs up after 10 s
     writers: Count = 2
+    beat_s: PositiveSeconds = 5.0  # between two signs of life; well below [alerts] worker_silent_s
+    head_within_s: PositiveSeconds = 10.0  # for request line and headers; then the connection is closed
     grace_s: Seconds = 10.0
 
 

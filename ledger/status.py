@@ -28,7 +28,7 @@ def read(settings: Settings) -> dict[str, Any]:
 
 
 def status(tx: Transaction, *, worker_silent_s: float = WORKER_SILENT_S) -> dict[str, Any]:
-    """The numbers of this moment. Durations are seconds; 0 when nothing waits."""
+    """The numbers of this moment. Durations are seconds; 0 when nothing waits. `refused` is of the last hour, by reason."""
     row = tx.one(SQL, silent=worker_silent_s)
     live = {
         EventState.PENDING: row.pending,
@@ -49,6 +49,8 @@ def status(tx: Transaction, *, worker_silent_s: float = WORKER_SILENT_S) -> dict
         "conflicts": row.conflicts,
         "quarantined": row.quarantined,
         "workers": row.workers,
+        "receivers": row.receivers,
+        "refused": row.refused or {},
     }
 
 
@@ -68,6 +70,12 @@ WITH handled AS (
     SELECT metric, sum(n) AS n FROM nottwice.counters WHERE metric IN ('accepted', 'duplicate') GROUP BY metric
     UNION ALL
     SELECT metric, sum(n) FROM nottwice.counters_hourly WHERE metric IN ('accepted', 'duplicate') GROUP BY metric
+), alive AS (  -- one that was killed and started again is one
+    SELECT kind, count(*) AS n FROM nottwice.workers w
+    WHERE stopped_at IS NULL AND seen_at > now() - make_interval(secs => :silent)
+      AND NOT EXISTS (SELECT FROM nottwice.workers n WHERE n.kind = w.kind AND n.name = w.name AND n.host = w.host
+                                                       AND n.started_at > w.seen_at)
+    GROUP BY kind
 ), states AS (
     SELECT state, count(*) AS n FROM nottwice.actions WHERE settled_at IS NOT NULL GROUP BY state
     UNION ALL SELECT 'proposed', count(*) FROM nottwice.actions WHERE state = 'proposed'
@@ -89,8 +97,8 @@ SELECT
     coalesce((SELECT sum(n) FROM judged WHERE NOT handled), 0)::bigint AS unhandled,
     (SELECT count(*) FROM nottwice.conflicts WHERE acknowledged_at IS NULL) AS conflicts,
     (SELECT count(*) FROM nottwice.quarantine WHERE settled_at IS NULL) AS quarantined,
-    (SELECT count(*) FROM nottwice.workers w
-     WHERE kind = 'worker' AND stopped_at IS NULL AND seen_at > now() - make_interval(secs => :silent)
-       AND NOT EXISTS (SELECT FROM nottwice.workers n
-                       WHERE n.name = w.name AND n.host = w.host AND n.started_at > w.seen_at)) AS workers
+    coalesce((SELECT n FROM alive WHERE kind = 'worker'), 0) AS workers,
+    coalesce((SELECT n FROM alive WHERE kind = 'receiver'), 0) AS receivers,
+    (SELECT json_object_agg(reason, n) FROM (SELECT reason, sum(n) AS n FROM nottwice.refusals
+                                             WHERE minute > now() - interval '1 hour' GROUP BY reason) AS r) AS refused
 """

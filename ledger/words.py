@@ -75,12 +75,14 @@ def _figures(found: Mapping[str, Any]) -> list[tuple[Text, Text]]:
     """The last three say that somebody should look."""
     figures = {
         "workers alive": (f"{found['workers']:,}", not found["workers"]),
+        "receivers alive": (f"{found['receivers']:,}", not found["receivers"]),
         "oldest due": (f"{found['oldest_pending_s']:,.1f} s", False),
         "expired leases": (f"{found['expired_leases']:,}", bool(found["expired_leases"])),
         "duplicates": (f"{found['duplicates']:,}", False),
         "unhandled": (f"{found['unhandled']:,}", bool(found["unhandled"])),
         "conflicts": (f"{found['conflicts']:,}", bool(found["conflicts"])),
         "quarantined": (f"{found['quarantined']:,}", bool(found["quarantined"])),
+        "refused in 1 h": (f"{sum(found['refused'].values()):,}", False),
     }
     return [(Text(name), Text(value, WRONG if wrong else "")) for name, (value, wrong) in figures.items()]
 

@@ -7,11 +7,13 @@ import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Literal
 from uuid import UUID
 
 from ledger.database import Transaction
 from ledger.records import Worker
 
+Kind = Literal["worker", "receiver"]
 INTERVALS_MISSED = 3  # a sweep that is later than this follows an outage
 
 
@@ -27,17 +29,25 @@ class Alive:
     silent_s: float
 
 
-def register(tx: Transaction, worker: Worker, *, host: str | None = None, pid: int | None = None) -> None:
+def register(
+    tx: Transaction,
+    worker: Worker,
+    *,
+    kind: Kind = "worker",
+    host: str | None = None,
+    pid: int | None = None,
+) -> None:
     """Note a start of a process, or a sign of life. The id is random per start: a name that comes again is another worker.
 
     `host` and `pid` are this process's own where they are not given.
     """
     tx.execute(
-        """INSERT INTO nottwice.workers (id, name, host, pid, handles)
-           VALUES (:id, :name, :host, :pid, CAST(:handles AS text[]))
+        """INSERT INTO nottwice.workers (id, name, kind, host, pid, handles)
+           VALUES (:id, :name, :kind, :host, :pid, CAST(:handles AS text[]))
            ON CONFLICT (id) DO UPDATE SET seen_at = now(), stopped_at = NULL""",
         id=worker.id,
         name=worker.name,
+        kind=kind,
         host=socket.gethostname() if host is None else host,
         pid=os.getpid() if pid is None else pid,
         handles=[f"{source} {type_}" for source, type_ in worker.handles],
@@ -54,12 +64,13 @@ def stop(tx: Transaction, worker_id: UUID) -> None:
     tx.execute("UPDATE nottwice.workers SET stopped_at = now() WHERE id = :id", id=worker_id)
 
 
-def alive(tx: Transaction, silent_s: float) -> list[Alive]:
-    """Workers that have not stopped and gave a sign within `silent_s` seconds; the longest silent last."""
+def alive(tx: Transaction, silent_s: float, *, kind: Kind = "worker") -> list[Alive]:
+    """Processes of one kind that have not stopped and gave a sign within `silent_s` seconds; the longest silent last."""
     rows = tx.all(
         """SELECT id, name, host, pid, started_at, CAST(extract(epoch FROM now() - seen_at) AS double precision) AS silent_s
-           FROM nottwice.workers WHERE kind = 'worker' AND stopped_at IS NULL
+           FROM nottwice.workers WHERE kind = :kind AND stopped_at IS NULL
              AND seen_at > now() - make_interval(secs => :silent_s) ORDER BY seen_at DESC, id""",
+        kind=kind,
         silent_s=silent_s,
     )
     return [Alive(r.id, r.name, r.host, r.pid, r.started_at, r.silent_s) for r in rows]

@@ -370,7 +370,9 @@ class Door:
         self.receiver, self.rows, self.database_url = receiver, rows, database_url
 
     def begin(self) -> None:
-        self.rows("TRUNCATE nottwice.events, nottwice.quarantine, nottwice.counters CASCADE")
+        self.rows(
+            "TRUNCATE nottwice.events, nottwice.quarantine, nottwice.counters, nottwice.refusals CASCADE"
+        )
         self.receiver.begin()
 
     def count(self, table: str) -> int:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from uuid import uuid4
 
-from ledger import actions, audit, counters, hints, work, workers
+from ledger import actions, audit, counters, hints, refusals, work, workers
 from ledger.database import Database, Transaction
 from ledger.records import Rescued
 from ledger.settings import WorkerSettings
@@ -44,6 +44,7 @@ class Maintenance:
             Duty("hint", sweep_s, sweep_s, self._in_transaction(hints.give)),
             Duty("seal", min(SEAL_S, sweep_s), sweep_s, self._in_transaction(audit.seal)),
             Duty("fold", HOUR_S, HOUR_S, self._in_transaction(counters.fold)),
+            Duty("fold refusals", HOUR_S, HOUR_S, self._in_transaction(refusals.fold)),
             Duty("forget", HOUR_S, HOUR_S, self._in_transaction(workers.forget_silent)),
             *further,
         ]

@@ -25,13 +25,14 @@ from ledger.errors import LedgerError
 from ledger.payload import Malformed
 from ledger.receiver.body import Hands, TooMuch
 from ledger.receiver.log import note, note_decisions
+from ledger.receiver.pulse import Tally
+from ledger.receiver.refused import REFUSED, RETRY_AFTER, Refused
 from ledger.receiver.sources import adapters
 from ledger.receiver.sources.adapter import Adapter, Forged, Headers, Item
 from ledger.receiver.store import Store
+from ledger.refusals import Refusal
 from ledger.settings import Settings
 
-REFUSED = "not accepted\n"
-RETRY_AFTER = {"Retry-After": "5"}
 THREAD_FROM_BYTES = 65_536  # a body that takes longer than a millisecond to read is read beside the loop
 FIELDS_JOINED = ", "
 
@@ -59,7 +60,8 @@ class Door:
     def __init__(self, settings: Settings, opener: Callable[[], Database] | None = None) -> None:
         """Raises Misconfigured for a source that cannot work as configured. Touches no database."""
         self.sources = adapters(settings)
-        self.store = Store(settings, opener)
+        self.tally = Tally()
+        self.store = Store(settings, self.tally, opener)
         self.ended_well = True
         self._limits = settings.receiver
         self._hands = Hands(settings.receiver)
@@ -70,7 +72,7 @@ class Door:
                 Route("/healthz", self._healthz),
                 Route("/readyz", self._readyz),
             ],
-            exception_handlers={HTTPException: _refuse, Exception: _fail},
+            exception_handlers={HTTPException: self._refuse, Exception: self._fail},
             lifespan=self._lifespan,
         )
         self.app.router.redirect_slashes = False  # to a sender of webhooks a redirect is a failure
@@ -87,29 +89,47 @@ class Door:
             raise HTTPException(404)
         received_at, headers = datetime.now(UTC), _headers(request)
         if headers.get("content-encoding", "identity").lower() not in ("", "identity"):
-            raise _refusal(adapter, 415)
-        stage = 408
+            raise Refused(Refusal.CODED, adapter)
+        late = Refusal.TOO_SLOW
         try:
             async with asyncio.timeout(self._limits.answer_within_s):
                 with self._hands.free() as hand:
                     body = await hand.take(request)
-                    stage = 503
+                    late = Refusal.NOT_STORED
                     return await self._answer(adapter, await _read(adapter, headers, body, received_at))
         except TimeoutError:
-            raise _refusal(adapter, stage, "not in time") from None
+            raise Refused(late, adapter, "not in time") from None
         except TooMuch as error:
-            raise _refusal(adapter, error.status) from None
+            raise Refused(error.reason, adapter) from None
         except ClientDisconnect:
-            raise _refusal(adapter, 400, "hung up") from None
+            raise Refused(Refusal.CUT_SHORT, adapter) from None
 
     async def _answer(self, adapter: Adapter, items: Sequence[Item]) -> Response:
         try:
             stored = await self.store.save(items)
         except Exception as error:  # noqa: BLE001 - whatever kept it from being stored, the sender shall try again
             reason = str(error) if isinstance(error, LedgerError) else type(error).__name__
-            raise _refusal(adapter, 503, reason) from None
+            raise Refused(Refusal.NOT_STORED, adapter, reason) from None
         note_decisions(items, stored)
         return OK[adapter.success_status]
+
+    async def _refuse(self, _: Request, error: Exception) -> Response:
+        """The sender learns the status alone. Reasons are noted, and quote nothing that was received."""
+        assert isinstance(error, HTTPException)  # noqa: S101 - for the type checker: registered for these only
+        if isinstance(error, Refused):
+            self.tally.add(error.reason, error.source)
+            because = {"because": error.because} if error.because else {}
+            note(
+                "refused", source=error.source, status=error.status_code, reason=error.reason.value, **because
+            )
+        else:
+            self.tally.add(Refusal.WRONG_METHOD if error.status_code == 405 else Refusal.UNKNOWN_SOURCE)
+        return PlainTextResponse(REFUSED, error.status_code, error.headers)
+
+    async def _fail(self, _: Request, __: Exception) -> Response:
+        """A fault of ours. It cannot be known to be the content's, so the sender shall try again."""
+        self.tally.add(Refusal.NOT_STORED)
+        return PlainTextResponse(REFUSED, 503, RETRY_AFTER)
 
     async def _healthz(self, _: Request) -> Response:
         return PlainTextResponse("ok\n")
@@ -134,22 +154,6 @@ async def _read(adapter: Adapter, headers: Headers, body: bytes, received_at: da
             return adapter.read(headers, body, received_at)
         return await asyncio.to_thread(adapter.read, headers, body, received_at)
     except Forged:
-        raise _refusal(adapter, 401) from None
+        raise Refused(Refusal.BAD_SIGNATURE, adapter) from None
     except Malformed as error:
-        raise _refusal(adapter, 400, str(error)) from None
-
-
-def _refusal(adapter: Adapter, status: int, reason: str = "") -> HTTPException:
-    """Noted with its reason; the sender learns the status alone. Reasons quote nothing that was received."""
-    note("refused", source=adapter.name, status=status, **({"reason": reason} if reason else {}))
-    return HTTPException(status, headers=RETRY_AFTER if status == 503 else None)
-
-
-async def _refuse(_: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)  # noqa: S101 - for the type checker: registered for these only
-    return PlainTextResponse(REFUSED, error.status_code, error.headers)
-
-
-async def _fail(_: Request, __: Exception) -> Response:
-    """A fault of ours. It cannot be known to be the content's, so the sender shall try again."""
-    return PlainTextResponse(REFUSED, 503, RETRY_AFTER)
+        raise Refused(Refusal.MALFORMED, adapter, str(error)) from None

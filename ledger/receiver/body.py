@@ -7,15 +7,16 @@ from contextlib import contextmanager
 
 from starlette.requests import Request
 
+from ledger.refusals import Refusal
 from ledger.settings import ReceiverSettings
 
 
 class TooMuch(Exception):
-    """One body is too large (413), or there is no room for it now (503). Known before it was read."""
+    """One body is too large, or there is no room for it now. Known before it was read."""
 
-    def __init__(self, status: int) -> None:
-        super().__init__(status)
-        self.status = status
+    def __init__(self, reason: Refusal) -> None:
+        super().__init__(reason)
+        self.reason = reason
 
 
 class Hands:
@@ -43,9 +44,9 @@ class Hands:
     def require_room(self, hand: Hand, size: int) -> None:
         """Raises TooMuch when so many more are too many."""
         if hand.size + size > self._settings.body_bytes_max:
-            raise TooMuch(413)
+            raise TooMuch(Refusal.TOO_LARGE)
         if self._held + size > self._settings.in_hand_bytes_max:
-            raise TooMuch(503)
+            raise TooMuch(Refusal.NO_ROOM)
 
 
 class Hand:

@@ -13,7 +13,9 @@ import signal
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from math import ceil
+from typing import Any, cast
 
 import uvicorn
 
@@ -33,17 +35,13 @@ def serve(settings: Settings, *, reread: Callable[[], Settings] = load) -> None:
     door = Door(settings)
     listener = _listen(settings)
     logging.basicConfig(handlers=[Lines()], level=logging.WARNING, force=True)
+    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # what strangers send is counted, not logged
     try:
         Server(door, settings, reread).run(sockets=[listener])
     finally:
         flush()
     if door.store.failure is not None:
         raise door.store.failure
-    if (
-        not door.ended_well
-    ):  # every request is answered, but a transaction hangs, and its thread would hold us
-        note("stopped", in_hand=True)
-        os._exit(1)
     note("stopped")
 
 
@@ -52,11 +50,12 @@ class Server(uvicorn.Server):
 
     def __init__(self, door: Door, settings: Settings, reread: Callable[[], Settings]) -> None:
         limits = settings.receiver
+        protocol = partial(Protocol, tally=door.tally, head_within_s=limits.head_within_s)
         super().__init__(
             uvicorn.Config(
                 door.app,
                 loop="uvloop",
-                http=Protocol,
+                http=cast("Any", protocol),
                 ws="none",
                 lifespan="on",
                 backlog=BACKLOG,

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 from ledger import schema
 from ledger.database import Database
 from ledger.errors import Misconfigured, Unavailable
 from ledger.receiver.batcher import Batcher
 from ledger.receiver.log import note
+from ledger.receiver.pulse import Pulse, Tally
 from ledger.receiver.sources.adapter import Item
 from ledger.records import Acceptance
 from ledger.settings import Settings
@@ -24,14 +26,20 @@ READY_WITHIN_S = 2.0
 class Store:
     """Starts without a database and recovers by itself. `failure` is set when it never can: the process must stop."""
 
-    def __init__(self, settings: Settings, opener: Callable[[], Database] | None = None) -> None:
+    def __init__(
+        self, settings: Settings, tally: Tally, opener: Callable[[], Database] | None = None
+    ) -> None:
         self.failure: Misconfigured | None = None
         self.on_failure: Callable[[], None] = lambda: None
         self._settings = settings
-        pool = settings.receiver.writers + 2  # the side lane, and a look for /readyz
+        pool = settings.receiver.writers + 2  # the side lane, and the desk
         self._opener = opener or (lambda: settings.open_database("receiver", pool_size=pool))
         self._database: Database | None = None
         self._batcher: Batcher | None = None
+        self._pulse = Pulse(settings, tally)
+        self._beating: asyncio.Task[None] | None = None
+        # One thread for what is not about deliveries: a look for /readyz, a sign of life.
+        self._desk = ThreadPoolExecutor(1, thread_name_prefix="desk")
         self._opening: asyncio.Task[None] | None = None
         self._looking: asyncio.Future[None] | None = None
         self._is_ready, self._looked_at = False, float("-inf")
@@ -53,7 +61,7 @@ class Store:
         if self._batcher is None:
             return False
         if self._looking is None and time.monotonic() - self._looked_at > READY_FOR_S:
-            self._looking = asyncio.get_running_loop().run_in_executor(None, self._look)
+            self._looking = asyncio.get_running_loop().run_in_executor(self._desk, self._look)
             self._looking.add_done_callback(self._looked)
         if self._looking is not None:
             await asyncio.wait({self._looking}, timeout=READY_WITHIN_S)
@@ -64,17 +72,27 @@ class Store:
         self._is_stopping = True
         begun = {task for task in (self._opening, self._looking) if task is not None and not task.done()}
         if self._batcher is not None:
-            begun.add(asyncio.create_task(self._batcher.stop()))
+            begun.add(asyncio.create_task(self._end(self._batcher)))
         _, hanging = await asyncio.wait(begun, timeout=within_s) if begun else (begun, begun)
+        self._desk.shutdown(wait=False)
         if not hanging and self._database is not None:
             self._database.close()
         return not hanging
+
+    async def _end(self, batcher: Batcher) -> None:
+        """What was taken in first: its answers are waited for."""
+        await batcher.stop()
+        if self._beating is not None and self._database is not None:
+            self._beating.cancel()
+            await asyncio.wait({self._beating})
+            await self._pulse.stop(self._database, self._desk)
 
     async def _open(self) -> None:
         while self._batcher is None and not self._is_stopping:
             try:
                 self._database = await asyncio.to_thread(self._open_once)
                 self._batcher = Batcher(self._database, self._settings.receiver)
+                self._beating = asyncio.create_task(self._pulse.beat(self._database, self._desk))
                 note("database open")
             except Misconfigured as error:
                 self.failure = error

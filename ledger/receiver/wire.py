@@ -1,36 +1,172 @@
-"""HTTP as it comes over the wire: uvicorn's protocol, with a limit for what stands ahead of a body.
+"""HTTP as it comes over the wire: uvicorn's protocol, with limits for what stands ahead of a body, and for its time.
 
-httptools has none of its own: without this, one endless header would take the process's memory.
+httptools has none of its own: without them, one endless header would take the process's memory, and slow ones its
+connections. What is no HTTP at all is counted, not logged: a stranger could fill the disk with it.
 """
 
 from __future__ import annotations
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+import asyncio
+from typing import Any
+
+import httptools
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+
+from ledger.receiver.pulse import Tally
+from ledger.receiver.refused import REFUSED
+from ledger.refusals import Refusal
 
 HEAD_BYTES_MAX = 65_536
-TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+FRAMING = (b"content-length", b"transfer-encoding")
+
+
+def _answer(status_line: str) -> bytes:
+    head = f"HTTP/1.1 {status_line}\r\ncontent-type: text/plain; charset=utf-8\r\n"
+    return f"{head}content-length: {len(REFUSED)}\r\nconnection: close\r\n\r\n{REFUSED}".encode()
+
+
+NOT_HTTP = _answer("400 Bad Request")
+TOO_SLOW = _answer("408 Request Timeout")
+TOO_LARGE = _answer("431 Request Header Fields Too Large")
 
 
 class Protocol(HttpToolsProtocol):
-    """Closes a connection whose request line and headers (or whose trailers) are longer than HEAD_BYTES_MAX."""
+    """One connection. An answer that is still owed to an earlier request is given before anything is closed."""
 
-    _head_bytes = 0
+    def __init__(self, *args: Any, tally: Tally, head_within_s: float, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._tally, self._head_within_s = tally, head_within_s
+        self._head_bytes = 0  # that came since the last whole head, or piece of a body
+        self._head_timer: asyncio.TimerHandle | None = None
+        self._running: RequestResponseCycle | None = None
+        self._is_deaf = False
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._await_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._head_came()
+        super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
+        self._unset_keepalive_if_required()
         self._head_bytes += len(data)
-        super().data_received(data)
-        if self._head_bytes > HEAD_BYTES_MAX and not self.transport.is_closing():
-            self.transport.write(TOO_LARGE)
-            self.transport.close()
+        while data and not self.transport.is_closing():
+            data = self._feed(data)
+        if not self.transport.is_closing():
+            self._bound_the_head()
+
+    def _feed(self, data: bytes) -> bytes:
+        """What is still to be parsed."""
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade as offer:
+            return self._pass_over(offer, data)
+        except httptools.HttpParserError:
+            self._turn_away(NOT_HTTP, Refusal.NOT_HTTP)
+        return b""
+
+    def _bound_the_head(self) -> None:
+        if self._head_bytes > HEAD_BYTES_MAX:
+            self._turn_away(TOO_LARGE, Refusal.TOO_LARGE)
+        elif self._head_bytes and self._head_timer is None:
+            self._await_head()
+
+    def _pass_over(self, offer: httptools.HttpParserUpgrade, data: bytes) -> bytes:
+        """What stands behind a head that offers another protocol, as Java's client does with its first request.
+
+        httptools takes such a head for the end of HTTP and gives no body. Another parser goes on behind a head that
+        says the same about the body and offers nothing; it is parsed with its callbacks turned off.
+        """
+        framing = [(n, v) for n, v in self.cycle.scope["headers"] if n in FRAMING]
+        self.parser, self._is_deaf = httptools.HttpRequestParser(self), True
+        self.parser.feed_data(b"POST / HTTP/1.1\r\n" + b"".join(b"%b: %b\r\n" % field for field in framing))
+        self.cycle.more_body = True
+        self.parser.feed_data(b"\r\n")
+        return data[offer.args[0] :]
+
+    def eof_received(self) -> bool:  # type: ignore[override]
+        """A sender may close its half when it has said everything: it still gets its answers."""
+        if self._owes_an_answer:
+            self._end_after_answers()
+        return self._owes_an_answer
+
+    # -- the parser's callbacks ---------------------------------------------------------------------------
+
+    def on_message_begin(self) -> None:
+        if not self._is_deaf:
+            super().on_message_begin()
+
+    def on_url(self, url: bytes) -> None:
+        if not self._is_deaf:
+            super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if not self._is_deaf:
+            super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        self._head_bytes = 0
-        super().on_headers_complete()
+        self._head_came()
+        if not self._is_deaf:
+            super().on_headers_complete()
+        self._is_deaf = False
 
     def on_body(self, body: bytes) -> None:
-        self._head_bytes = 0
+        self._head_came()
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        self._head_bytes = 0
+        self._head_came()
         super().on_message_complete()
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        self._running = cycle
+        super()._start_asgi_task(cycle, app)
+
+    # -- endings ------------------------------------------------------------------------------------------
+
+    def _await_head(self) -> None:
+        self._head_timer = self.loop.call_later(self._head_within_s, self._head_is_late)
+
+    def _head_came(self) -> None:
+        self._head_bytes = 0
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
+
+    def _head_is_late(self) -> None:
+        self._head_timer = None
+        if self._owes_an_answer:
+            self._await_head()
+        elif self._head_bytes:
+            self._turn_away(TOO_SLOW, Refusal.TOO_SLOW)
+        else:  # nothing was begun
+            self.transport.close()
+
+    @property
+    def _owes_an_answer(self) -> bool:
+        """To a request that came whole."""
+        running = self._running
+        if running is None or running.response_complete:
+            return False
+        return running is not self.cycle or not running.more_body
+
+    def _end_after_answers(self) -> None:
+        """What came whole is answered; the rest of the line is given up."""
+        whole = [cycle for cycle, _ in self.pipeline if not cycle.more_body]
+        self.pipeline = type(self.pipeline)(entry for entry in self.pipeline if not entry[0].more_body)
+        last = whole[0] if whole else self._running  # the newest stands first
+        assert last is not None  # noqa: S101 - for the type checker: an answer is owed
+        last.keep_alive = False
+
+    def _turn_away(self, answer: bytes, reason: Refusal) -> None:
+        self._tally.add(reason)
+        if self._owes_an_answer:
+            self._end_after_answers()
+            return
+        if self.cycle is None or not (self.cycle.more_body and self.cycle.response_started):
+            self.transport.write(
+                answer
+            )  # else its answer is given, and the rest of its body is nobody's business
+        self.transport.close()

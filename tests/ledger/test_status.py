@@ -7,16 +7,17 @@ from uuid import uuid4
 
 import pytest
 
-from ledger import actions, inbox, work, workers
+from ledger import actions, inbox, refusals, work, workers
 from ledger.database import Database, Transaction
 from ledger.records import Delivery, Email, KindRules, Proposal, Unusable, Worker, digest_of
+from ledger.refusals import Refusal
 from ledger.status import status
 
 WORKER = Worker(uuid4(), "w-1", (("shop", "paid"), ("shop", "refunded")))
 WRITER = uuid4()
 MEMBERS = [
     *("events", "actions", "oldest_pending_s", "expired_leases", "unhandled"),
-    *("duplicates", "conflicts", "quarantined", "workers"),
+    *("duplicates", "conflicts", "quarantined", "workers", "receivers", "refused"),
 ]
 
 
@@ -190,6 +191,22 @@ def test_nothing_reads_the_history_of_events(database: Database) -> None:
         tx.execute("ANALYZE nottwice.events")
         plan = "\n".join(row[0] for row in tx.all("EXPLAIN " + SQL, silent=60))
     assert "Seq Scan on events" not in plan, plan
+
+
+def test_the_front_door_is_seen(database: Database) -> None:
+    with database.transaction() as tx:
+        workers.register(tx, Worker(uuid4(), "receiver-1"), kind="receiver")
+        workers.register(tx, Worker(silent := uuid4(), "receiver-2"), kind="receiver")
+        tx.execute("UPDATE nottwice.workers SET seen_at = now() - interval '61 s' WHERE id = :id", id=silent)
+        for source, reason in (
+            ("shop", Refusal.BAD_SIGNATURE),
+            ("mail", Refusal.BAD_SIGNATURE),
+            ("shop", Refusal.TOO_LARGE),
+        ):
+            refusals.add(tx, WRITER, {(source, reason): 2})
+        found = status(tx)
+    assert (found["workers"], found["receivers"]) == (0, 1)
+    assert found["refused"] == {"bad_signature": 4, "too_large": 2}
 
 
 def put_back(tx: Transaction, key: str, seconds: float) -> None:

@@ -2,7 +2,8 @@
 
 The key is the event's type and the id found by `key_header` or `key_path` (with `key_with` as further parts). With
 `key_path`, a body that is a list holds one event an element; a bad element goes to quarantine, its neighbours do not.
-Without a signed timestamp nothing but the key itself protects against a replay.
+Without a signed timestamp nothing but the key itself protects against a replay, and a key in a header is not signed:
+whoever recorded a request can send it again under another id.
 """
 
 from __future__ import annotations
