@@ -10,10 +10,12 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
+from ledger import refusals
 from ledger.awake import as_viewer, visit
 from ledger.database import Transaction
 from ledger.embedded import Cluster
 from ledger.errors import Misconfigured, Unavailable
+from ledger.refusals import Refusal
 from ledger.settings import AlertSettings, Settings
 from ledger.status import status
 from ledger.terminal import plain
@@ -41,19 +43,21 @@ def look(settings: Settings) -> list[Finding]:
         return [_critical(f"The PostgreSQL of {settings.home} is {state}, so nothing is accepted or worked.")]
     try:
         with visit(settings) as database:
-            found = database.run(lambda tx: findings(tx, settings.alerts))
+            found = database.run(lambda tx: findings(tx, settings.alerts, receives=bool(settings.sources)))
     except (Misconfigured, Unavailable) as error:
         return [_critical(" ".join(str(error).split()))]
     return sorted(found, key=lambda finding: -finding.level)
 
 
-def findings(tx: Transaction, limits: AlertSettings) -> list[Finding]:
-    """What is late, missing or unusual at this moment."""
+def findings(tx: Transaction, limits: AlertSettings, *, receives: bool = False) -> list[Finding]:
+    """What is late, missing or unusual at this moment. `receives`: there are sources, so a receiver must be alive."""
     as_viewer(tx)
     counts = status(tx, worker_silent_s=limits.worker_silent_s)
     waits = tx.one(WAITS, lease_over_s=limits.lease_over_s, unsealed_s=limits.unsealed_s)._asdict()
     found = [*_workers(tx, limits), *_waiting(counts, waits, limits), *_pauses(tx, limits)]
-    return found + list(_too_many(counts, limits))
+    if receives and not counts["receivers"]:
+        found.append(_critical("No receiver is alive: no webhook is accepted. Start one: nottwice receive."))
+    return [*found, *_too_many(counts, limits), *_refused(tx, limits)]
 
 
 # Live rows alone, each over its partial index.
@@ -100,6 +104,28 @@ def _too_many(counts: Mapping[str, Any], limits: AlertSettings) -> Iterator[Find
     ):  # fmt: skip
         if n > most:
             yield Finding(Level.WARNING, f"{n:,} {what}")
+
+
+def _refused(tx: Transaction, limits: AlertSettings) -> Iterator[Finding]:
+    """Of configured sources: a stranger who knocks at addresses that are none is no finding."""
+    for refused in refusals.lately(tx, minutes=60):
+        if refused.source and refused.n > limits.refused_max:
+            words = (
+                f"{refused.n:,} requests of {plain(refused.source)} in the last hour: {WORDS[refused.reason]}"
+            )
+            yield Finding(Level.WARNING, f"The front door refused {words}")
+
+
+WORDS = {
+    Refusal.BAD_SIGNATURE: "not signed with a secret of this source. Was a secret changed?",
+    Refusal.MALFORMED: "they are no documents.",
+    Refusal.CUT_SHORT: "they ended before their end.",
+    Refusal.TOO_SLOW: "their bodies came too slowly.",
+    Refusal.TOO_LARGE: "larger than [receiver] body_bytes_max.",
+    Refusal.CODED: "compressed, which this source does not sign.",
+    Refusal.NO_ROOM: "more bodies at once than [receiver] in_hand_bytes_max.",
+    Refusal.NOT_STORED: "the database did not store them in time; the sender tries again.",
+}
 
 
 # One that was started again under its name is not missed.

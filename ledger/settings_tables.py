@@ -286,6 +286,7 @@ class AlertSettings(_Table):
     unhandled_max: Number = 0
     conflicts_max: Number = 0
     quarantined_max: Number = 0
+    refused_max: Number = 10  # requests of one source, for one reason, in an hour
 
 
 class RetentionSettings(_Table):

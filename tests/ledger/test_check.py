@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
-from ledger import check, workers
+from ledger import check, refusals, workers
 from ledger.check import Level, findings, look
 from ledger.database import Database
+from ledger.receiver.refused import STATUS
+from ledger.refusals import Refusal
 from ledger.settings import AlertSettings, load
 from tests.fix_events import Ledger, delivery, unusable, worker
 from tests.fix_sends import KEYED, KEYLESS, TO_APPROVE, UNKNOWN, Sends
@@ -24,8 +26,8 @@ def found(book: Ledger) -> Found:
     """What is found, by its sentence; a worker is alive."""
     book.database.run(lambda tx: workers.register(tx, W))
 
-    def look_now(**limits: Any) -> dict[str, Level]:
-        seen = book.database.run(lambda tx: findings(tx, AlertSettings(**limits)))
+    def look_now(*, receives: bool = False, **limits: Any) -> dict[str, Level]:
+        seen = book.database.run(lambda tx: findings(tx, AlertSettings(**limits), receives=receives))
         return {finding.what: finding.level for finding in seen}
 
     return look_now
@@ -67,6 +69,36 @@ def test_a_worker_that_was_started_again_or_stopped_is_not_missed(found: Found, 
     )
     book.run("UPDATE nottwice.workers SET seen_at = now() - interval '120 s' WHERE name = 'gone'")
     assert found() == {}
+
+
+def test_without_a_receiver_nothing_is_accepted(found: Found, book: Ledger) -> None:
+    assert found() == {}, "a ledger without sources needs none"
+    what, level = one(found(receives=True))
+    assert level is Level.CRITICAL and "No receiver is alive" in what
+    book.database.run(lambda tx: workers.register(tx, worker(name="receiver-8080"), kind="receiver"))
+    assert found(receives=True) == {}
+
+
+def test_a_source_whose_requests_are_refused_is_named_with_the_reason(found: Found, book: Ledger) -> None:
+    def refuse(n: int, source: str, reason: Refusal) -> None:
+        book.database.run(lambda tx: refusals.add(tx, W.id, {(source, reason): n}))
+
+    refuse(10, "shop", Refusal.TOO_LARGE)
+    refuse(999, "", Refusal.UNKNOWN_SOURCE)
+    assert found() == {}
+    refuse(1, "shop", Refusal.TOO_LARGE)
+    what, level = one(found())
+    assert level is Level.WARNING
+    assert what == (
+        "The front door refused 11 requests of shop in the last hour: larger than [receiver] body_bytes_max."
+    )
+    assert found(refused_max=11) == {}
+
+
+@pytest.mark.parametrize("reason", STATUS)
+def test_each_refusal_of_a_source_has_its_words(found: Found, book: Ledger, reason: Refusal) -> None:
+    book.database.run(lambda tx: refusals.add(tx, W.id, {("shop", reason): 11}))
+    assert one(found())[1] is Level.WARNING
 
 
 @pytest.mark.parametrize(("waits_s", "level"), [(299, None), (330, Level.WARNING), (1600, Level.CRITICAL)])
