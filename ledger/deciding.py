@@ -97,6 +97,7 @@ def change(
     found: Finding,
     *,
     message_id: str | None = None,
+    basis: str = "",
     wait_s: float = 0.0,
 ) -> Settled:
     """Write the audit row and make the change; `wait_s` is how long a decided send can be taken back."""
@@ -110,7 +111,7 @@ def change(
         before=row.state,
         after=target.value,
         known=found.verdict.value,
-        detail=f"message {message_id}" if message_id else "",
+        detail="; ".join(part for part in (f"message {message_id}" if message_id else "", basis) if part),
     )
     changed = tx.one(
         CHANGE,

@@ -45,11 +45,13 @@ def settle(
     act: Act,
     *,
     message_id: str = "",
+    basis: str = "",
     wait_s: float = 15.0,
 ) -> Settled:
     """Decide an uncertain send: it was sent, the same key again, or no sending at all.
 
-    A send waits `wait_s` seconds and can be taken back; it passes `start()` like any other. A new key needs a
+    `basis` is what the message's number was taken from, for the audit. A send waits `wait_s` seconds and can be taken
+    back; it passes `start()` like any other. A new key needs a
     second person: `ask_new_key`. Raises NotAllowed, AlreadyDecided, Stale, NotNow, Incomplete.
     """
     row, found = before(tx, action_id, act, seen, ActionState.NEEDS_REVIEW)
@@ -60,7 +62,9 @@ def settle(
         _must_be_harmless(row, found, wait_s)
     must_not_be_asked(tx, action_id)
     number = message_id.strip()[:MESSAGE_ID_CHARACTERS_MAX] or None
-    return change(tx, row, act, WORDS[decision], TARGETS[decision], found, message_id=number, wait_s=wait_s)
+    return change(
+        tx, row, act, WORDS[decision], TARGETS[decision], found, message_id=number, basis=basis, wait_s=wait_s
+    )
 
 
 def approve(tx: Transaction, action_id: int, seen: Seen, act: Act, *, wait_s: float = 15.0) -> Settled:

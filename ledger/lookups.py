@@ -35,7 +35,7 @@ from ledger.states import ActionState
 
 ASK = "look again"  # the act's name in the audit
 MAY_BE_ASKED = (ActionState.NEEDS_REVIEW, ActionState.CLOSED)
-NOT_ITS_OWN = "That message is known as another send's."
+NOT_ITS_OWN = "; that message is known as another send's"
 
 IS_DUE = """
 SELECT EXISTS (SELECT FROM nottwice.lookups l WHERE l.done_at IS NULL AND l.account = ANY(CAST(:accounts AS text[])))
@@ -167,7 +167,7 @@ def _owned(tx: Transaction, lookup: LookUp, sighting: Sighting) -> Sighting:
         owner = _owner(tx, lookup.account, key)
     if owner in (None, lookup.action_id):
         return sighting
-    return Sighting(f"{sighting.found} {NOT_ITS_OWN}", PointsTo.NEITHER, False, sighting.message_id)
+    return Sighting(f"{sighting.found}{NOT_ITS_OWN}", PointsTo.NEITHER, False, sighting.message_id)
 
 
 def _owner(tx: Transaction, account: str, key: str) -> int | None:

@@ -142,7 +142,7 @@ SELECT u.id AS audit_id, u.at, u.person_id, p.name AS who, u.act, u.why, u.looke
            OR EXISTS (SELECT FROM nottwice.action_attempts t
                       WHERE t.action_id = a.id AND t.outcome = 'accepted' AND t.answered_at > u.at)) AS contradicted
 FROM nottwice.audit u JOIN nottwice.people p ON p.id = u.person_id JOIN nottwice.actions a ON a.id = u.entity_id
-WHERE u.entity = 'action' AND u.outcome = 'done' AND u.act <> 'reveal'
+WHERE u.entity = 'action' AND u.outcome = 'done' AND u.act NOT IN ('reveal', 'look again')
 """
 
 

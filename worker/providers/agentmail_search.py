@@ -27,7 +27,7 @@ PAGE, PAGES_MAX, HINTS_MAX = 100, 5, 5
 BEFORE, AFTER = timedelta(minutes=1), timedelta(minutes=10)  # clocks that run apart; a queue of theirs
 OURS = "nt-"  # how each reference of ours begins
 NOT_FOUND = (
-    "No message with our mark, and none to the same recipient near in time. Not found does not mean not sent."
+    "No message with our mark, and none to the same recipient near in time; not found does not mean not sent"
 )
 CANNOT = {
     401: "AgentMail does not take our API key.",
@@ -149,9 +149,9 @@ def _is_known(message: Listed) -> bool:
 
 def _proof(message: Listed) -> Sighting:
     if "rejected" in message.labels:  # AgentMail took it; whether anything left is not said
-        found = f"AgentMail lists the message with our mark{_clock(message)}, and calls it rejected."
+        found = f"AgentMail lists the message with our mark{_clock(message)}, and calls it rejected"
         return Sighting(found, PointsTo.NOT_SENT, False, message.message_id)
-    found = f"AgentMail lists a message with our mark{_clock(message)}."
+    found = f"AgentMail lists a message with our mark{_clock(message)}"
     return Sighting(found, PointsTo.SENT, True, message.message_id)
 
 
@@ -159,7 +159,7 @@ def _hint(message: Listed, wanted: Wanted) -> Sighting:
     alike = "the same subject" if message.subject == wanted.subject else "another subject"
     if wanted.in_reply_to and message.in_reply_to == wanted.in_reply_to:
         alike += ", in answer to the same message"
-    found = f"A message to the same recipient{_clock(message)}, with {alike}, but without our mark."
+    found = f"A message to the same recipient{_clock(message)}, with {alike}, but without our mark"
     return Sighting(found, PointsTo.SENT, False, message.message_id)
 
 

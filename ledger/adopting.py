@@ -1,0 +1,80 @@
+"""Hints that a person may adopt: messages that may be an uncertain send's, and that no other send is known by.
+
+Adopting one is that person's decision "It was sent", with the hint's message number; never a proof by itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from ledger.database import Transaction
+from ledger.decisions import settle
+from ledger.errors import NotNow
+from ledger.message_ids import bare, meeting_key
+from ledger.records import Act, Decision, Seen, Settled
+
+LOOKED_AT = "A hint on this page"  # what an adopter looked at, for the audit
+
+
+@dataclass(frozen=True, slots=True)
+class Hint:
+    """Something that points to a message without proving it. `source` and `found` are as the evidence has them."""
+
+    id: int
+    source: str
+    found: str
+    message_id: str
+    observed_at: datetime
+
+
+HINTS = """
+SELECT e.id, e.source, e.found, e.message_id, e.observed_at, a.account
+FROM nottwice.evidence e JOIN nottwice.actions a ON a.id = e.action_id
+WHERE e.action_id = :id AND e.points_to = 'sent' AND NOT e.proof AND e.message_id IS NOT NULL
+ORDER BY e.id
+"""
+
+# By another send's record, by the number a person closed one with, or taken back at this one.
+ELSEWHERE = """
+SELECT EXISTS (SELECT FROM nottwice.messages m
+               WHERE m.account = :account AND m.message_id = :key AND m.action_id IS NOT NULL AND m.action_id <> :id)
+    OR EXISTS (SELECT FROM nottwice.actions g WHERE g.message_id IN (:message_id, :bare, '<' || :bare || '>')
+               AND g.account = :account AND g.state = 'sent' AND g.id <> :id)
+    OR EXISTS (SELECT FROM nottwice.evidence w WHERE w.action_id = :id AND w.points_to = 'neither'
+               AND w.message_id IN (:message_id, :bare, '<' || :bare || '>')) AS elsewhere
+"""
+
+
+def hints(tx: Transaction, action_id: int) -> tuple[Hint, ...]:
+    """The hints that can be adopted, oldest first, one a message however often it was seen."""
+    found: dict[str, Hint] = {}
+    for row in tx.all(HINTS, id=action_id):
+        key = meeting_key(row.message_id)
+        if key not in found and not _is_elsewhere(tx, action_id, row):
+            found[key] = Hint(row.id, row.source, row.found, row.message_id, row.observed_at)
+    return tuple(found.values())
+
+
+def adopt(tx: Transaction, action_id: int, evidence_id: int, seen: Seen, act: Act) -> Settled:
+    """Close a send as sent under the message of a hint: a person's decision like any other.
+
+    Raises NotNow when there is no such hint, or its message is known as another send's; and as every decision.
+    """
+    hint = next((h for h in hints(tx, action_id) if h.id == evidence_id), None)
+    basis = f"a hint: {hint.source}, evidence {hint.id}" if hint else ""
+    message_id = hint.message_id if hint else ""
+    decided = settle(tx, action_id, seen, Decision.WAS_SENT, act, message_id=message_id, basis=basis)
+    if hint is None:  # said last: who was too late is told by whom
+        raise NotNow(
+            "That hint cannot be adopted: its message belongs to another send, or is not known here."
+        )
+    return decided
+
+
+def _is_elsewhere(tx: Transaction, action_id: int, row: sa.Row[Any]) -> bool:
+    spelled = {"message_id": row.message_id, "bare": bare(row.message_id), "key": meeting_key(row.message_id)}
+    return bool(tx.one(ELSEWHERE, id=action_id, account=row.account, **spelled).elsewhere)

@@ -1,0 +1,156 @@
+"""Hints that a person adopts: their decision "It was sent", with the hint's message, and never another send's."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from ledger import adopting, answers, decisions, lookups, views_review
+from ledger.adopting import LOOKED_AT
+from ledger.database import Transaction
+from ledger.errors import AlreadyDecided, Incomplete, NotAllowed, NotNow, Stale
+from ledger.records import Act, Decision, Evidence, PointsTo, Role, Settled
+from ledger.states import ActionState
+from tests.fix_sends import ACCEPTED, KEYED, Sends
+
+MESSAGE = "<m-8@provider.example>"
+
+
+def hinted(sends: Sends, action_id: int, message_id: str = MESSAGE, **more: Any) -> None:
+    now = sends.rows("SELECT now() AS at")[0].at
+    hint = Evidence(
+        "AgentMail look-up", "A message to the same recipient", PointsTo.SENT, False, now, message_id
+    )
+    sends.by_worker.run(lambda tx: answers.add_evidence(tx, action_id, replace(hint, **more)))
+
+
+def hints(sends: Sends, action_id: int, role: Role = Role.SUPPORT) -> tuple[adopting.Hint, ...]:
+    return sends.by_console.run(lambda tx: adopting.hints(tx, action_id), role=role)
+
+
+def adopt(sends: Sends, action_id: int, act: Act, evidence_id: int | None = None) -> Settled:
+    seen = sends.seen(action_id)
+    chosen = hints(sends, action_id)[0].id if evidence_id is None else evidence_id
+
+    def do(tx: Transaction) -> Settled:
+        return adopting.adopt(tx, action_id, chosen, seen, act)
+
+    return sends.decide(act, do)
+
+
+@pytest.fixture
+def send(sends: Sends) -> int:
+    action_id = sends.uncertain(KEYED)
+    hinted(sends, action_id)
+    return action_id
+
+
+def test_an_adopted_hint_is_the_decision_it_was_sent_with_its_number(sends: Sends, send: int) -> None:
+    act = sends.act(sends.person("Ann"), "The subject and the minute fit.", LOOKED_AT)
+    settled = adopt(sends, send, act)
+    row = sends.row(send)
+    assert (settled.state, row.state, row.message_id) == (ActionState.SENT, "sent", MESSAGE)
+    (entry,) = sends.audit(send)
+    (hint,) = sends.rows("SELECT id FROM nottwice.evidence WHERE action_id = :id", id=send)
+    assert (entry.act, entry.entity_version, entry.looked_at) == ("closed as sent", row.version, [LOOKED_AT])
+    assert entry.detail == f"message {MESSAGE}; a hint: AgentMail look-up, evidence {hint.id}"
+    assert entry.why == "The subject and the minute fit."
+
+
+def test_an_adopted_hint_is_no_proof_and_can_be_opened_again(sends: Sends, send: int) -> None:
+    adopt(sends, send, sends.act(sends.person("Ann")))
+    assert not any(row.proof for row in sends.rows("SELECT proof FROM nottwice.evidence"))
+    assert sends.rows("SELECT FROM nottwice.messages WHERE action_id IS NOT NULL") == []
+    act = sends.act(sends.person("Bo"))
+    sends.decide(act, lambda tx: decisions.reopen(tx, send, act))
+    assert sends.state(send) is ActionState.NEEDS_REVIEW
+
+
+def test_a_reason_is_asked_for(sends: Sends, send: int) -> None:
+    with pytest.raises(Incomplete, match="why"):
+        adopt(sends, send, sends.act(sends.person("Ann"), "  ", LOOKED_AT))
+    assert sends.state(send) is ActionState.NEEDS_REVIEW
+
+
+def test_the_same_press_twice_is_one_decision(sends: Sends, send: int) -> None:
+    act, (hint,), seen = sends.act(sends.person("Ann")), hints(sends, send), sends.seen(send)
+    sends.decide(act, lambda tx: adopting.adopt(tx, send, hint.id, seen, act))
+    with pytest.raises(AlreadyDecided) as twice:
+        sends.decide(act, lambda tx: adopting.adopt(tx, send, hint.id, seen, act))
+    assert twice.value.same_form and len(sends.audit(send)) == 1
+
+
+def test_who_is_too_late_is_told_who_was_first(sends: Sends, send: int) -> None:
+    seen, (hint,) = sends.seen(send), hints(sends, send)
+    first, late = sends.act(sends.person("Ann")), sends.act(sends.person("Bo"))
+    sends.decide(first, lambda tx: decisions.settle(tx, send, seen, Decision.DO_NOT_SEND, first))
+    with pytest.raises(AlreadyDecided, match="Ann was first"):
+        sends.decide(late, lambda tx: adopting.adopt(tx, send, hint.id, seen, late))
+
+
+def test_what_changed_since_the_person_looked_is_not_adopted(sends: Sends, send: int) -> None:
+    seen, (hint,), act = sends.seen(send), hints(sends, send), sends.act(sends.person("Ann"))
+    hinted(sends, send, "<m-9@provider.example>")
+    with pytest.raises(Stale):
+        sends.decide(act, lambda tx: adopting.adopt(tx, send, hint.id, seen, act))
+
+
+@pytest.mark.parametrize("role", [Role.VIEWER, Role.ENGINEER, Role.AUDITOR])
+def test_who_may_not_decide_may_not_adopt(sends: Sends, send: int, role: Role) -> None:
+    assert len(hints(sends, send, role)) == 1
+    with pytest.raises(NotAllowed):
+        adopt(sends, send, sends.act(sends.person("Eva", role)))
+
+
+@pytest.mark.parametrize(
+    "more",
+    [{"points_to": PointsTo.NOT_SENT}, {"points_to": PointsTo.NEITHER}, {"message_id": None}],
+    ids=["not sent", "neither", "no message"],
+)
+def test_what_names_no_message_that_went_out_cannot_be_adopted(sends: Sends, more: dict[str, Any]) -> None:
+    action_id = sends.uncertain(KEYED)
+    hinted(sends, action_id, **more)
+    assert hints(sends, action_id) == ()
+    (row,) = sends.rows("SELECT id FROM nottwice.evidence")
+    with pytest.raises(NotNow, match="cannot be adopted"):
+        adopt(sends, action_id, sends.act(sends.person("Ann")), row.id)
+    assert (sends.state(action_id), sends.audit(action_id)) == (ActionState.NEEDS_REVIEW, [])
+
+
+def test_the_hint_of_another_send_is_none_of_this_one(sends: Sends, send: int) -> None:
+    other, (hint,) = sends.uncertain(KEYED), hints(sends, send)
+    with pytest.raises(NotNow):
+        adopt(sends, other, sends.act(sends.person("Ann")), hint.id)
+
+
+def test_one_message_is_one_hint_however_often_and_by_whom_it_was_seen(sends: Sends, send: int) -> None:
+    hinted(sends, send, MESSAGE.strip("<>"), source="Notice from agentmail")
+    hinted(sends, send, "<m-9@provider.example>")
+    assert [hint.message_id for hint in hints(sends, send)] == [MESSAGE, "<m-9@provider.example>"]
+
+
+def test_one_message_is_not_adopted_for_two_sends(sends: Sends, send: int) -> None:
+    other = sends.uncertain(KEYED)
+    hinted(sends, other)
+    (hint,) = hints(sends, other)
+    adopt(sends, send, sends.act(sends.person("Ann")))
+    assert hints(sends, other) == ()
+    with pytest.raises(NotNow, match="belongs to another send"):
+        adopt(sends, other, sends.act(sends.person("Bo")), hint.id)
+
+
+def test_a_message_whose_send_answered_meanwhile_cannot_be_adopted(sends: Sends) -> None:
+    action_id = sends.uncertain(KEYED)
+    hinted(sends, action_id, str(ACCEPTED.message_id).strip("<>"))
+    assert len(hints(sends, action_id)) == 1
+    sends.tried(sends.proposed(KEYED), ACCEPTED)
+    assert hints(sends, action_id) == ()
+
+
+def test_to_look_again_is_no_decision(sends: Sends, send: int) -> None:
+    act = sends.act(sends.person("Ann"))
+    sends.decide(act, lambda tx: lookups.ask(tx, send, act))
+    assert sends.by_console.run(views_review.decided_today, role=Role.ADMIN) == []
+    assert sends.by_console.run(lambda tx: views_review.last_decision(tx, send), role=Role.ADMIN) is None
