@@ -62,7 +62,7 @@ ORDER BY n.occurred_at, d.id LIMIT :limit
 MISTAKEN = """
 SELECT DISTINCT d.id AS action_id, e.message_id
 FROM nottwice.actions d JOIN nottwice.evidence e ON e.action_id = d.id AND e.points_to = 'sent'
-    AND NOT e.proof AND e.event_id IS NOT NULL
+    AND NOT e.proof AND e.message_id IS NOT NULL
 LEFT JOIN nottwice.messages m ON m.account = d.account AND m.message_id = btrim(e.message_id, '<> ')
 LEFT JOIN nottwice.actions g ON g.message_id IN (e.message_id, '<' || e.message_id || '>')
     AND g.account = d.account AND g.state = 'sent'

@@ -96,7 +96,7 @@ class OtherContent:
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """One event. `body_bytes` is None when its content is no longer kept; `about_sends` are sends it is evidence of.
+    """One event. `body_bytes` is None when its content is no longer kept; `about_sends` are sends it tells about.
 
     `cut`: it has more parts of some sort than are read.
     """
@@ -187,7 +187,11 @@ CONFLICTS = """
 SELECT id, deliveries, first_seen_at, last_seen_at, acknowledged_at FROM nottwice.conflicts
 WHERE event_id = :id ORDER BY id LIMIT :most
 """
-ABOUT = "SELECT DISTINCT action_id FROM nottwice.evidence WHERE event_id = :id ORDER BY action_id LIMIT :most"
+ABOUT = """
+SELECT action_id FROM nottwice.evidence WHERE event_id = :id
+UNION SELECT action_id FROM nottwice.noticed WHERE event_id = :id AND action_id IS NOT NULL
+ORDER BY action_id LIMIT :most
+"""
 PARTS = (CLAIMS, SENDS, TRIES, EVIDENCE, WORDS, CONFLICTS, ABOUT)
 
 

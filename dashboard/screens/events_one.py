@@ -76,7 +76,7 @@ def _sends(story: Story) -> None:
         for send in story.sends:
             _send(send)
         for action_id in about[:5]:
-            _link(f"It is evidence about send {action_id}", action_id)
+            _link(f"It tells about send {action_id}", action_id)
 
 
 def _send(send: SendOf) -> None:

@@ -11,7 +11,7 @@ import streamlit as st
 from dashboard import components, session
 from dashboard.house import Visit
 from dashboard.letters import odd_letters
-from dashboard.screens import review_decide, review_found, review_settled
+from dashboard.screens import review_became, review_decide, review_found, review_settled
 from dashboard.words import COSTS, clock, clock_s, key_words, named, provider, span, what
 from ledger import views_review
 from ledger.payload import shown
@@ -35,6 +35,7 @@ def draw(send: Send) -> None:
             components.evidence(found)
         else:
             st.caption("Nothing has been tried yet.")
+        review_became.draw(send)
         if send.state == "needs_review" and send.finding.verdict == "nobody_knows" and send.attempts:
             _how_to_find_out(send)
         _what_goes_out(send)

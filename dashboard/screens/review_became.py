@@ -1,0 +1,54 @@
+"""What became of a send after its provider accepted it, recipient by recipient. Accepted is not delivered."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import streamlit as st
+
+from dashboard import components, session
+from dashboard.colours import State
+from dashboard.words import clock, many, provider
+from ledger import views_notices
+from ledger.notices import What
+from ledger.views_notices import Said, Standing
+from ledger.views_review import Send
+
+WORDS: dict[What, tuple[str, State]] = {
+    What.SENT: ("➤ left the provider", "working"),
+    What.DELIVERED: ("▲ delivered", "done"),
+    What.BOUNCED: ("✕ bounced", "broken"),
+    What.COMPLAINED: ("! complained", "person"),
+    What.REJECTED: ("✕ rejected after it was accepted", "broken"),
+}
+RECIPIENTS_SHOWN = 20
+
+
+def draw(send: Send) -> None:
+    """Nothing while nothing was told and it is not known to have gone out."""
+    standings = session.read(lambda tx: views_notices.of_action(tx, send.id))
+    if not standings and send.state != "sent":
+        return
+    st.subheader("What became of it", anchor=False)
+    if not standings:
+        st.caption(f"Accepted by {provider(send.provider)}. No notice of delivery has come.")
+    for standing in standings[:RECIPIENTS_SHOWN]:
+        word, tone = WORDS[standing.now.what]
+        components.chip_line(word, tone, standing.recipient or "all recipients", about(standing, send.now))
+    if len(standings) > RECIPIENTS_SHOWN:
+        st.caption(f"And {many(len(standings) - RECIPIENTS_SHOWN, 'more recipient')}.")
+
+
+def about(standing: Standing, now: datetime) -> str:
+    """When, in the provider's words why, and what had happened before; some of it comes from outside."""
+    before = [f"{WORDS[one.what][0][2:]} {_at(one, now)}" for one in standing.said[:-1][-3:]]
+    parts = [
+        f"{_at(standing.now, now)} UTC",
+        standing.now.detail,
+        "; before: " + ", ".join(before) if before else "",
+    ]
+    return ", ".join(filter(None, parts[:2])) + parts[2]
+
+
+def _at(said: Said, now: datetime) -> str:
+    return clock(said.occurred_at, now)
