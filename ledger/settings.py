@@ -87,6 +87,15 @@ class Settings(Tables):
             )
         return found
 
+    def differences(self, other: Settings, table: str) -> list[str]:
+        """The settings of one table that are not the same, as `worker.lease_s`."""
+        ours, theirs = getattr(self, table), getattr(other, table)
+        return [
+            f"{table}.{name}"
+            for name in type(ours).model_fields
+            if getattr(ours, name) != getattr(theirs, name)
+        ]
+
     def refuse_missing_secrets(self) -> None:
         """Raises Misconfigured for the first secret of a source or a provider that is not to be had."""
         for source in self.sources.values():

@@ -36,13 +36,14 @@ class Supervisor:
         self._tell = tell
         self._stops = 0  # how often we were asked to stop; the second time is impatient
         self._hangups = 0
+        self._in_terminal = False
 
     def listen(self) -> None:
         """From now on SIGINT and SIGTERM ask to stop. SIGHUP is passed on, unless it says the terminal closed."""
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self._asked_to_stop)
-        in_terminal = sys.stdin is not None and sys.stdin.isatty()
-        signal.signal(signal.SIGHUP, self._asked_to_stop if in_terminal else self._asked_to_reload)
+        self._in_terminal = _has_terminal()
+        signal.signal(signal.SIGHUP, self._hung_up)
 
     def run(self, on_ready: Callable[[], None], *, every: Callable[[float], None] | None = None) -> None:
         """Until asked to stop. `every` is called with the seconds since everything was ready.
@@ -134,8 +135,16 @@ class Supervisor:
     def _asked_to_stop(self, number: int, frame: FrameType | None) -> None:
         self._stops += 1
 
-    def _asked_to_reload(self, number: int, frame: FrameType | None) -> None:
-        self._hangups += 1
+    def _hung_up(self, number: int, frame: FrameType | None) -> None:
+        """The kernel takes a closed terminal away before it says so; one that is still there was not closed."""
+        if self._in_terminal and not _has_terminal():
+            self._stops += 1
+        else:
+            self._hangups += 1
+
+
+def _has_terminal() -> bool:
+    return sys.stdin is not None and sys.stdin.isatty()
 
 
 def _is_ready(child: Child) -> bool:

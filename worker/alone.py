@@ -20,6 +20,10 @@ class MakingWay:
         self._look_at = 0.0
         self._give_up_at: float | None = None
 
+    def use(self, settings: WorkerSettings) -> None:
+        """Go on with other durations; what is held is not let go."""
+        self._settings = settings
+
     def holds_back(self) -> bool:
         """Whether a busy process should begin nothing new. Asks every `sweep_s`, every `patience_s` while it does."""
         now = clock()

@@ -19,8 +19,8 @@ from ledger import schema, workers
 from ledger.database import Database
 from ledger.errors import Misconfigured, Unavailable
 from ledger.records import Worker
-from ledger.settings import Settings, load
-from worker import providers
+from ledger.settings import Settings
+from worker import reload
 from worker.alone import MakingWay
 from worker.executor import BESIDE, Executor
 from worker.handlers import Handlers
@@ -112,7 +112,7 @@ class Daemon:
         calls = settings.worker.send_slots + settings.worker.look_slots
         database = settings.open_database("worker", pool_size=calls + BESIDE + 2)
         try:
-            schema.check(database)
+            schema.check(database, app_sql=settings.app_sql)
             database.run(lambda tx: workers.register(tx, self.worker))
         except BaseException:
             database.close()
@@ -184,15 +184,17 @@ class Daemon:
         """SIGHUP: the configuration and the secrets again; a bad file keeps the old ones and says so."""
         self._reload = False
         try:
-            settings = load(self._settings.config)
-            made = providers.build_all(settings)
+            anew = reload.read_again(self._settings, self._handlers)
         except Misconfigured as error:
             note("configuration kept", error=str(error))
             return
+        self._settings = settings = anew.settings
+        self._maintenance.use(settings.worker)
+        self._way.use(settings.worker)
         self._executor.use(settings)
-        self._sender.use(settings, made)
-        self._reconciler.use(settings, made)
-        note("configuration read", config=str(settings.config))
+        self._sender.use(settings, anew.providers)
+        self._reconciler.use(settings, anew.providers)
+        note("configuration read", config=str(settings.config), after_restart=anew.after_restart)
 
     # ── Ending ────────────────────────────────────────────────────────────────────────────────────────
 

@@ -38,16 +38,24 @@ class Duty:
 class Maintenance:
     def __init__(self, database: Database, settings: WorkerSettings, *further: Duty) -> None:
         self._database, self._settings, self._writer = database, settings, uuid4()
-        sweep_s = settings.sweep_s
-        self.duties = [
+        self.duties = [*self._own_duties(), *further]
+
+    def _own_duties(self) -> list[Duty]:
+        sweep_s = self._settings.sweep_s
+        return [
             Duty("sweep", sweep_s, sweep_s, self.sweep),
             Duty("hint", sweep_s, sweep_s, self._in_transaction(hints.give)),
             Duty("seal", min(SEAL_S, sweep_s), sweep_s, self._in_transaction(audit.seal)),
             Duty("fold", HOUR_S, HOUR_S, self._in_transaction(counters.fold)),
             Duty("fold refusals", HOUR_S, HOUR_S, self._in_transaction(refusals.fold)),
             Duty("forget", HOUR_S, HOUR_S, self._in_transaction(workers.forget_silent)),
-            *further,
         ]
+
+    def use(self, settings: WorkerSettings) -> None:
+        """Go on at another pace; when each was done last is remembered."""
+        self._settings = settings
+        for duty, anew in zip(self.duties, self._own_duties(), strict=False):
+            duty.every_s, duty.calm_s = anew.every_s, anew.calm_s
 
     def run_due(self, *, calm: bool = False) -> None:
         """Do what is due. Never raises."""

@@ -17,7 +17,7 @@ from ledger.database import Transaction
 from ledger.notices import Notice, What
 from ledger.records import Event
 from ledger.settings import Settings, SourceSettings
-from worker.handlers import Handlers, RetryLater, SetAside
+from worker.handlers import Handlers, Kind, RetryLater, SetAside
 from worker.observer import note
 from worker.proposing import Propose
 
@@ -32,10 +32,19 @@ def add_to(handlers: Handlers, settings: Settings) -> Handlers:
     for name, source in settings.sources.items():
         if source.notice_types and account_of(settings, name) is None:
             note("notices not read", source=name, why="no provider, or several of its kind")
-            continue
-        for type_ in source.notice_types.keys() - set(source.ignored_types):
-            handlers.ahead(name, type_, keep)
+    for name, type_ in kinds(settings):
+        handlers.ahead(name, type_, keep)
     return handlers
+
+
+def kinds(settings: Settings) -> set[Kind]:
+    """The sources and types that say what became of a message of a known account."""
+    return {
+        (name, type_)
+        for name, source in settings.sources.items()
+        if account_of(settings, name) is not None
+        for type_ in source.notice_types.keys() - set(source.ignored_types)
+    }
 
 
 def account_of(settings: Settings, source: str) -> str | None:

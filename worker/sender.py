@@ -93,11 +93,16 @@ class Sender:
         return claimed
 
     def _carry(self, claimed: ClaimedAction, writer: UUID) -> None:
+        # Taken before the start: a configuration that is read meanwhile must not make a started call impossible.
+        provider, given = (
+            self._providers.get(claimed.provider),
+            self._settings.providers.get(claimed.provider),
+        )
         try:
-            attempt = self._start(claimed)
-            if attempt is not None:
+            attempt = self._start(claimed, known=provider is not None and given is not None)
+            if attempt is not None and provider is not None and given is not None:
                 faults.point("sender.after_start")
-                self._record(attempt, self._call(claimed), writer)
+                self._record(attempt, self._call(claimed, provider, given.timeout_s), writer)
         except LedgerError as error:  # the lease, or the database, is gone: sweep and verdict take over
             note("send given up", action_id=claimed.lease.action_id, error=str(error))
         except Exception as error:  # noqa: BLE001 - one action never ends the process
@@ -107,10 +112,10 @@ class Sender:
             self._free.put(writer)
             self._changed()
 
-    def _start(self, claimed: ClaimedAction) -> AttemptRef | None:
+    def _start(self, claimed: ClaimedAction, *, known: bool) -> AttemptRef | None:
         """Ask the judge, in a transaction of its own that is committed before the socket opens."""
         lease = claimed.lease
-        if self._stopping or claimed.provider not in self._providers:
+        if self._stopping or not known:
             self._hand_back(claimed, "stopping" if self._stopping else "no such provider")
             return None
         try:
@@ -123,13 +128,12 @@ class Sender:
         state = self._database.run(lambda tx: actions.hand_back(tx, claimed.lease))
         note("action handed back", action_id=claimed.lease.action_id, state=state.value, why=why)
 
-    def _call(self, claimed: ClaimedAction) -> Outcome:
-        provider, deadline_s = self._providers[claimed.provider], self._settings.providers[claimed.provider]
+    def _call(self, claimed: ClaimedAction, provider: Provider, deadline_s: float) -> Outcome:
         faults.point("sender.before_call")
         if not self._heartbeat.is_sure(claimed.lease):  # we were stopped or cut off since the claim
             return NO_CALL
         try:
-            return outside_transactions(provider.send, claimed, deadline_s.timeout_s)
+            return outside_transactions(provider.send, claimed, deadline_s)
         except Exception as error:  # noqa: BLE001 - what a provider's table does not name is unknown
             return Unknown(f"{type(error).__name__} during the call")
         finally:

@@ -97,11 +97,17 @@ class Server(uvicorn.Server):
         self.should_exit = True
 
     def _read_again(self) -> None:
+        """Sources and secrets, checked whole before any of it holds; the rest of the file is for the next start."""
         try:
-            self._door.sources = adapters(self._reread())
-            note("configuration read again", sources=sorted(self._door.sources))
+            settings = self._reread()
+            self._door.sources = adapters(settings)
         except LedgerError as error:
             note("configuration kept", reason=str(error))
+            return
+        waits = settings.differences(self._settings, "receiver") + settings.differences(
+            self._settings, "database"
+        )
+        note("configuration read again", sources=sorted(self._door.sources), after_restart=waits)
 
 
 def _listen(settings: Settings) -> socket.socket:

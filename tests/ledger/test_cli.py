@@ -147,12 +147,16 @@ def test_up_runs_until_sigterm_and_finds_its_data_again(home: Home) -> None:
     assert Cluster(home.folder).status == "stopped"
 
 
-def test_up_is_alone_in_its_home(home: Home) -> None:
+def test_up_is_alone_in_its_home_and_passes_a_hangup_on(home: Home) -> None:
     home.configure("[supervisor]\nworkers = 1\n")
-    ready(home, "up")
+    process = ready(home, "up")
     done = home.run("up")
     assert done.returncode == 2 and "already" in done.stderr
     assert home.get(home.receiver, "/readyz") == 200
+    process.send_signal(signal.SIGHUP)
+    for name in ("receiver", "w-1"):
+        log = home.folder / "log" / f"{name}.log"
+        until(lambda log=log: "configuration read" in log.read_text(), log.read_text)
 
 
 def test_demo_shows_mail_going_out_and_ends_on_ctrl_c(home: Home) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import signal
 import socket
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -64,6 +66,7 @@ class House:
         self.folder, self.notes = folder, folder / "notes"
         self.notes.touch()
         self.process: subprocess.Popen[str] | None = None
+        self.terminal: int | None = None
 
     def start(self, *services: dict[str, Any], **limits: float) -> None:
         for service in services:
@@ -73,7 +76,8 @@ class House:
         given = {"services": services, "limits": LIMITS | limits, "log": str(self.folder / "log")}
         command = [sys.executable, "-c", SUPERVISE, json.dumps(given)]
         with (self.folder / "said").open("w") as said:
-            self.process = subprocess.Popen(command, stdout=said, stderr=subprocess.STDOUT)
+            own = {} if self.terminal is None else {"stdin": self.terminal, "preexec_fn": own_terminal}
+            self.process = subprocess.Popen(command, stdout=said, stderr=subprocess.STDOUT, **own)  # type: ignore[call-overload]
 
     def signal(self, number: signal.Signals) -> None:
         assert self.process is not None
@@ -92,6 +96,12 @@ class House:
     def children(self) -> list[psutil.Process]:
         assert self.process is not None
         return psutil.Process(self.process.pid).children()
+
+
+def own_terminal() -> None:
+    """In a new process: a session of its own, whose terminal is its standard input."""
+    os.setsid()
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
 
 @pytest.fixture
@@ -200,6 +210,19 @@ def test_a_hangup_is_passed_on_to_who_reads_again(house: House) -> None:
     house.signal(signal.SIGTERM)
     house.wait()
     assert "does-not hup" not in house.noted()
+
+
+def test_a_hangup_in_a_terminal_is_passed_on_while_the_terminal_is_there(house: House) -> None:
+    """`kill -HUP` from another window reloads; closing the window ends everything."""
+    outer, house.terminal = os.openpty()
+    house.start(obedient("reads", 0, hangup=True))
+    os.close(house.terminal)
+    until(lambda: house.noted(), "started")
+    house.signal(signal.SIGHUP)
+    until(lambda: "reads hup" in house.noted(), "passed on")
+    os.close(outer)
+    assert house.wait() == 0
+    assert house.noted()[-1] == "reads term"
 
 
 def test_ready_means_answering(house: House, unused_port: int) -> None:
