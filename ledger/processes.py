@@ -46,7 +46,7 @@ def receiver(settings: Settings) -> Service:
         RECEIVER,
         module("ledger.receiver"),
         environment(settings),
-        url(settings.receiver_port, "/readyz", _reached_at(settings.receiver.host)),
+        url(settings.receiver_port, "/readyz", reached_at(settings.receiver.host)),
         takes_hangup=True,
     )
 
@@ -87,7 +87,7 @@ def url(port: int, path: str = "", host: str = LOOPBACK) -> str:
     return f"http://{f'[{host}]' if ':' in host else host}:{port}{path}"
 
 
-def _reached_at(host: str) -> str:
+def reached_at(host: str) -> str:
     """Where a server that listens on `host` is reached from this machine."""
     return LOOPBACK if host in ("", "0.0.0.0", "::") else host  # noqa: S104 - compared, not bound
 

@@ -21,6 +21,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from ledger import processes
 from ledger.errors import Misconfigured, Unavailable
 from ledger.settings import Settings, SourceSettings
 
@@ -76,10 +77,13 @@ def post(
     settings: Settings, source: str, body: bytes, delivery: str, headers: Mapping[str, str] | None = None
 ) -> int:
     """One delivery; returns the status. `headers` replace the signed ones. Raises Unavailable when nobody answers."""
-    url = f"http://127.0.0.1:{settings.receiver_port}/webhooks/{source}"
+    url = processes.url(
+        settings.receiver_port, f"/webhooks/{source}", processes.reached_at(settings.receiver.host)
+    )
     sent = {"Content-Type": "application/json", **(headers or signed(settings, source, body, delivery))}
     try:
-        with _opener.open(urllib.request.Request(url, body, sent), timeout=ANSWER_WITHIN_S) as answer:
+        request = urllib.request.Request(url, body, sent)  # noqa: S310 - an address of ours: http
+        with _opener.open(request, timeout=ANSWER_WITHIN_S) as answer:
             return int(answer.status)
     except urllib.error.HTTPError as error:
         with error:

@@ -184,12 +184,14 @@ def until(done: Callable[[], Any]) -> None:
 class Receiver:
     """One process `python -m ledger.receiver`, with its port, its log and a client."""
 
-    def __init__(self, home: Path, port: int, environment: Mapping[str, str]) -> None:
+    def __init__(
+        self, home: Path, port: int, environment: Mapping[str, str], host: str = "127.0.0.1"
+    ) -> None:
         self.home, self.port, self.environment = home, port, dict(environment)
         self.log = home / f"receiver-{port}-{time.monotonic_ns()}.log"
         self._read_from = 0
         self.process = self._start()
-        self.client = httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=WITHIN_S)
+        self.client = httpx.Client(base_url=f"http://{host}:{port}", timeout=WITHIN_S)
 
     def _start(self) -> subprocess.Popen[bytes]:
         with self.log.open("ab") as log:
@@ -275,6 +277,11 @@ def _read_answer(line: socket.socket) -> bytes:
     return answer
 
 
+def resident_bytes(receiver: Receiver) -> int:
+    pages = int(Path(f"/proc/{receiver.process.pid}/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
 Start = Callable[..., Receiver]
 Rows = Callable[..., list[tuple[Any, ...]]]
 
@@ -294,7 +301,12 @@ def starter(home: Path, url: str, unused_ports: Callable[[int], list[int]]) -> I
     started: list[Receiver] = []
 
     def start(
-        config: str = CONFIG, *, ready: bool = True, port: int | None = None, **variables: str
+        config: str = CONFIG,
+        *,
+        ready: bool = True,
+        port: int | None = None,
+        host: str = "127.0.0.1",
+        **variables: str,
     ) -> Receiver:
         file = home / "nottwice.toml"
         file.write_text(config)
@@ -309,7 +321,7 @@ def starter(home: Path, url: str, unused_ports: Callable[[int], list[int]]) -> I
             **{f"NOTTWICE_SECRET_{name}": secret for name, secret in SECRETS.items()},
             **variables,
         }
-        receiver = Receiver(home, port, environment)
+        receiver = Receiver(home, port, environment, host)
         started.append(receiver)
         receiver.until("/readyz" if ready else "/healthz", 200)
         return receiver

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from decimal import Decimal
 
+import pytest
+
 from ledger import payload
 from tests import fix_receiver as fix
 from tests.cases.conftest import Work
@@ -90,4 +92,50 @@ def test_pay_07_duplicate_member_names_are_refused(door: Door) -> None:
         b'{"id":"e1","type":"t","inner":[{"a":1,"a":1}]}',
     ]
     assert [door.receiver.shop(body) for body in twice] == [400] * 3
+    assert door.nothing_stored
+
+
+# ── bodies over 1 MB ──────────────────────────────────────────────────────────────────────────────────
+
+LIMIT = 5_000_000  # [receiver] body_bytes_max, by default
+
+
+def _with_attachment(size: int) -> bytes:
+    head = b'{"id":%d,"type":"paid","file":"' % size
+    return head + b"A" * (size - len(head) - 2) + b'"}'
+
+
+@pytest.mark.parametrize("framing", ["length", "chunks"])
+def test_pay_09_bodies_over_1_mb(door: Door, framing: str) -> None:
+    door.receiver.client.get("/healthz")
+    before = fix.resident_bytes(door.receiver)
+    sizes = (900_000, 1_100_000, LIMIT, LIMIT + 1, 26_000_000)
+    answers = {size: _post(door, _with_attachment(size), framing) for size in sizes}
+    assert answers == {size: 202 if size <= LIMIT else 413 for size in sizes}
+    assert [len(body) for body in door.bodies()] == [size for size in sizes if size <= LIMIT]
+    assert _post(door, _with_attachment(26_000_000), framing, signed=b"another") == 413
+    assert fix.resident_bytes(door.receiver) - before < 10 * LIMIT
+    counted = (
+        "SELECT coalesce(sum(n), 0) FROM nottwice.refusals WHERE source = 'shop' AND reason = 'too_large'"
+    )
+    until(
+        lambda: door.rows(counted)[0][0] >= 3
+    )  # more, when the test before counted some that were not written yet
+
+
+def _post(door: Door, body: bytes, framing: str, signed: bytes | None = None) -> int:
+    pieces = iter([body[at : at + 500_000] for at in range(0, len(body), 500_000)])
+    content = pieces if framing == "chunks" else body
+    headers = fix.shop(body if signed is None else signed)
+    return door.receiver.client.post("/webhooks/shop", content=content, headers=headers).status_code
+
+
+def test_pay_09_too_large_is_decided_before_it_is_read(door: Door) -> None:
+    announced = fix.head(fix.shop(b""), f"Content-Length: {LIMIT + 1}")
+    assert door.receiver.raw(announced).split()[1] == b"413"
+    chunked = fix.head(fix.shop(b""), "Transfer-Encoding: chunked")
+    chunk = b"100000\r\n" + b"x" * 0x100000 + b"\r\n"
+    assert (
+        door.receiver.raw(chunked, *[chunk] * 5).split()[1] == b"413"
+    )  # it goes on, and nobody waits for it
     assert door.nothing_stored

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import gzip
 import hashlib
-import os
 import signal
 import threading
 import time
@@ -41,7 +40,7 @@ def test_sig_01_a_multi_byte_body_verifies_on_the_bytes_received(door: Door) -> 
 def test_sig_03_a_coded_body_is_refused_unread(door: Door) -> None:
     """The rule of every source: plain bytes are signed and sent; any coding is 415, so nothing is ever inflated."""
     packed, bomb = gzip.compress(EVENT), gzip.compress(bytes(20_000_000))
-    before = _resident_bytes(door.receiver)
+    before = fix.resident_bytes(door.receiver)
     for body, signed, coding in (
         (packed, EVENT, "gzip"),
         (packed, packed, "gzip"),
@@ -51,18 +50,13 @@ def test_sig_03_a_coded_body_is_refused_unread(door: Door) -> None:
     ):
         headers = {**fix.shop(signed), "Content-Encoding": coding}
         assert door.receiver.post("shop", body, headers).status_code == 415
-    assert _resident_bytes(door.receiver) - before < 5_000_000
+    assert fix.resident_bytes(door.receiver) - before < 5_000_000
     assert (
         door.receiver.post("shop", packed, fix.shop(EVENT)).status_code == 401
     )  # coded, and it does not say so
     identity = {**fix.shop(EVENT), "Content-Encoding": "identity"}
     assert door.receiver.post("shop", EVENT, identity).status_code == 202
     assert door.bodies() == [EVENT]
-
-
-def _resident_bytes(receiver: Receiver) -> int:
-    pages = int(Path(f"/proc/{receiver.process.pid}/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 # ── two active secrets during a rotation ──────────────────────────────────────────────────────────────

@@ -132,16 +132,6 @@ def test_too_large_is_decided_before_it_is_read(receiver: Receiver, rows: Rows) 
     assert nothing_stored(rows)
 
 
-def test_pay_09_large_bodies_below_the_limit_are_stored_whole(receiver: Receiver, rows: Rows) -> None:
-    for size in (900_000, 1_100_000, 4_999_000):
-        body = b'{"id":%d,"type":"paid","file":"%s"}' % (size, b"A" * size)
-        assert receiver.shop(body) == 202
-    sizes = rows("SELECT octet_length(body) FROM nottwice.event_contents ORDER BY 1")
-    assert [size > limit for (size,), limit in zip(sizes, (900_000, 1_100_000, 4_999_000), strict=True)] == [
-        True
-    ] * 3
-
-
 def test_endless_headers_do_not_fill_the_memory(receiver: Receiver) -> None:
     endless = b"POST /webhooks/shop HTTP/1.1\r\nHost: x\r\nX-Long: " + b"a" * 200_000
     assert receiver.raw(endless).split()[1] == b"431"
