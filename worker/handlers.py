@@ -146,8 +146,10 @@ class Handlers:
         return tuple(kind for kind in self.kinds if not self._by_kind[kind].slow)
 
     def check(self, sources: Mapping[str, object]) -> None:
-        """Refuse a registration for a source that is not configured, or without an apply part."""
+        """Refuse a user's registration for a source that is not configured, or without an apply part."""
         for (source, _), handler in self._by_kind.items():
+            if not (handler.slow or handler.applied):
+                continue  # a part of ours alone
             if source not in sources:
                 handler.refuse(f"waits for a source that is not configured: there is no [sources.{source}]")
             if handler.applied is None:

@@ -15,6 +15,7 @@ from worker.handlers import Handlers
 from worker.reload import read_again
 
 BROKEN = "@handlers.apply('shop', 'broken')\ndef broken(tx, event, propose):\n    raise ValueError('no')\n"
+MAIL = '[sources.mail]\nkind = "agentmail"\nsecrets = ["hook"]\n'
 POST = PROVIDER.format(url="http://127.0.0.1:1", timeout_s=1.0)
 
 
@@ -49,11 +50,20 @@ def test_what_cannot_keeps_its_value_and_is_named(workshop: Workshop) -> None:
 
 
 def test_a_source_that_only_brings_notices_waits_for_the_next_start(workshop: Workshop) -> None:
-    source = '[sources.mail]\nkind = "agentmail"\nsecrets = ["hook"]\n'
     old = workshop.settings(more=POST)
     handlers = notices.add_to(Handlers(), old)
-    workshop.configure(more=POST + source)
+    workshop.configure(more=POST + MAIL)
     assert read_again(old, handlers).after_restart == ("sources.mail (notices)",)
+
+
+def test_our_own_parts_are_no_mistake_of_the_users(workshop: Workshop) -> None:
+    """A source that says what became of messages may come, stay and go; only the user's handlers hold one."""
+    workshop.configure(more=POST + MAIL)
+    old = workshop.settings(more=POST + MAIL)
+    handlers = notices.add_to(Handlers(), old)
+    assert handlers.kinds and read_again(old, handlers).after_restart == ()
+    workshop.configure(more=POST)
+    assert "mail" not in read_again(old, handlers).settings.sources
 
 
 def test_a_source_that_a_handler_waits_for_cannot_go(workshop: Workshop) -> None:
