@@ -97,13 +97,13 @@ def _waiting(
 
 def _too_many(counts: Mapping[str, Any], limits: AlertSettings) -> Iterator[Finding]:
     for n, most, what in (
-        (counts["events"]["failed"], limits.failed_max, "events are set aside; see `nottwice retry --all --dry-run`."),
-        (counts["unhandled"], limits.unhandled_max, "events wait that no worker has a handler for."),
-        (counts["conflicts"], limits.conflicts_max, "conflicts are open: the same key came with other content."),
-        (counts["quarantined"], limits.quarantined_max, "deliveries are in quarantine: they have no usable key or shape."),
+        (counts["events"]["failed"], limits.failed_max, "Set aside after their last attempt; see `nottwice retry --all --dry-run`"),
+        (counts["unhandled"], limits.unhandled_max, "Waiting events that no worker has a handler for"),
+        (counts["conflicts"], limits.conflicts_max, "Open conflicts, where the same key came with other content"),
+        (counts["quarantined"], limits.quarantined_max, "Deliveries in quarantine, which have no usable key or shape"),
     ):  # fmt: skip
         if n > most:
-            yield Finding(Level.WARNING, f"{n:,} {what}")
+            yield Finding(Level.WARNING, f"{what}: {n:,}.")
 
 
 def _refused(tx: Transaction, limits: AlertSettings) -> Iterator[Finding]:

@@ -59,7 +59,7 @@ def _show(settings: Settings, wanted: Filter) -> int:
     for event in chosen:
         tell(_described(event))
     _tell_refused(missing)
-    tell(f"{len(chosen)} would be tried again.")
+    tell(f"Would be tried again: {len(chosen)}.")
     return len(missing)
 
 
@@ -75,7 +75,7 @@ def _retry(settings: Settings, wanted: Filter, who: str, reason: str) -> int:
         tried = list(put_back(database, chosen, person, reason, lambda n: advance(n, len(chosen))))
     refused += [one for one in tried if one.refusal]
     _tell_refused(refused)
-    tell(f"{len(chosen) - sum(bool(one.refusal) for one in tried)} are tried again, as {plain(given.name)}.")
+    tell(f"Tried again, as {plain(given.name)}: {len(chosen) - sum(bool(one.refusal) for one in tried)}.")
     return len(refused)
 
 
@@ -112,7 +112,11 @@ def prune(
     verb = "would be removed" if dry_run else "removed"
     for one in done:
         size = f" ({one.content_bytes:,} bytes)" if one.content_bytes else ""
-        tell(f"{one.rows:,} {one.what} older than {one.older_than_days:g} days {verb}{size}")
+        tell(f"{one.what}, older than {days(one.older_than_days)}: {one.rows:,} {verb}{size}")
+
+
+def days(n: float) -> str:
+    return "1 day" if n == 1 else f"{n:g} days"
 
 
 COMMANDS: dict[Command, str] = {

@@ -39,6 +39,8 @@ def check() -> None:
         from ledger.settings import load
 
         found = look(load())
+    if not found:
+        tell("healthy")
     for finding in found:
         tell(f"{finding.level.name.lower()}: {finding.what}")
     raise typer.Exit(max((finding.level for finding in found), default=Level.HEALTHY))

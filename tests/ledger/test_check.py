@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from ledger import check, refusals, workers
 from ledger.check import Level, findings, look
+from ledger.cli import app
 from ledger.database import Database
 from ledger.receiver.refused import STATUS
 from ledger.refusals import Refusal
@@ -127,11 +129,11 @@ def test_what_is_set_aside_unhandled_in_conflict_or_in_quarantine(found: Found, 
     book.accept(delivery("a", body=b"{}", content_digest=b"other" * 6 + b"ot"), unusable(b"?"))
     book.stored("b", type="unheard.of")
     book.database.run(lambda tx: tx.execute(SET_ASIDE, id=event_id) and None)
-    assert sorted(what.split()[1:3] for what in found()) == [
-        ["conflicts", "are"],
-        ["deliveries", "are"],
-        ["events", "are"],
-        ["events", "wait"],
+    assert sorted(found()) == [
+        "Deliveries in quarantine, which have no usable key or shape: 1.",
+        "Open conflicts, where the same key came with other content: 1.",
+        "Set aside after their last attempt; see `nottwice retry --all --dry-run`: 1.",
+        "Waiting events that no worker has a handler for: 1.",
     ]
     assert set(found().values()) == {Level.WARNING}
     assert found(failed_max=1, unhandled_max=1, conflicts_max=1, quarantined_max=1) == {}
@@ -226,3 +228,25 @@ def test_a_database_that_is_away_or_of_another_version_is_the_finding(
 )
 def test_a_duration_is_as_precise_as_it_matters(seconds: float, words: str) -> None:
     assert check.duration(seconds) == words
+
+
+def test_the_command_says_each_in_a_line_and_exits_by_the_worst(
+    book: Ledger,
+    found: Found,
+    login_url: Callable[[str], str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("NOTTWICE_HOME", str(tmp_path))
+    monkeypatch.setenv("DATABASE_URL", login_url("nottwice_console"))
+
+    def checked() -> tuple[int, list[str]]:
+        done = CliRunner().invoke(app, ["check"])
+        return done.exit_code, [line.split(":")[0] for line in done.stdout.splitlines()]
+
+    assert checked() == (0, ["healthy"])
+    book.stored("a", type="unheard.of")
+    assert checked() == (1, ["warning"])
+    book.stored("b")
+    book.run("UPDATE nottwice.events SET due_at = now() - interval '1 h'")
+    assert checked() == (2, ["critical", "warning"])

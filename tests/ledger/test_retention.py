@@ -180,9 +180,9 @@ def test_the_command_says_what_went(
     home.configure(UNSAFE + "[retention]\nevent_bodies_days = 2.5\n")
     completed(book, "a", days=3)
     shown = home.run("prune", "--dry-run", DATABASE_URL=database_url)
-    assert shown.stdout.splitlines()[0] == "1 event bodies older than 2.5 days would be removed (8 bytes)"
+    assert shown.stdout.splitlines()[0] == "event bodies, older than 2.5 days: 1 would be removed (8 bytes)"
     done = home.run("prune", DATABASE_URL=database_url)
-    assert done.stdout.splitlines()[0] == "1 event bodies older than 2.5 days removed (8 bytes)"
+    assert done.stdout.splitlines()[0] == "event bodies, older than 2.5 days: 1 removed (8 bytes)"
     assert (done.returncode, done.stderr) == (0, "")
     refused = home.run("prune", DATABASE_URL=login_url("nottwice_worker"))
     assert refused.returncode == 2 and "Use the console's or the owner's." in refused.stderr

@@ -140,7 +140,7 @@ def test_the_command_shows_then_tries_then_has_nothing_left(
     (a,) = failed(book, "a")
     (b,) = failed(book, "\x1b[31mred", error="ValueError: first\nsecond \x1b[2J")
     shown = home.run("retry", "--all", "--dry-run", DATABASE_URL=url)
-    assert shown.returncode == 0 and "2 would be tried again." in shown.stdout
+    assert shown.returncode == 0 and "Would be tried again: 2." in shown.stdout
     assert (
         f"event {b}: acme, shop invoice.paid, \ufffd[31mred; 5 attempts; ValueError: first second"
         in shown.stdout
@@ -152,7 +152,7 @@ def test_the_command_shows_then_tries_then_has_nothing_left(
     assert done.returncode == 1, "one number does not exist"
     assert done.stdout.splitlines() == [
         "event 999: not tried: does not exist",
-        "1 are tried again, as Bo Lindqvist.",
+        "Tried again, as Bo Lindqvist: 1.",
     ]
     assert (book.event(a).state, book.event(b).state) == ("pending", "failed")
 
