@@ -125,6 +125,11 @@ def mail_head(pairs: Iterable[tuple[str, str]]) -> None:
     st.html(f"<dl class='nt-mail'>{rows}</dl>")
 
 
+def told(ours: str, theirs: str) -> None:
+    """Our own words, and behind them some that may hold words from outside."""
+    st.html(f"<p class='nt-told'>{html.escape(ours)} {said(theirs)}</p>")
+
+
 def evidence(rows: Iterable[tuple[str, str, str, str]]) -> None:
     """What we looked at, what we found, which way it points, and when. The first two may come from outside."""
     body = "".join(
@@ -207,6 +212,7 @@ DID = {
     "agreed: send again with a new key": "agreed to a new key",
     "disagreed": "did not agree to this",
     "withdrawn": "withdrew the request",
+    "look again": "asked for a look at the provider",
     "marked as seen": "marked this as seen",
 }
 

@@ -143,6 +143,12 @@ def charts() -> Glance[views.Hour]:
     return house().hour.glance()
 
 
+def kind_of(provider: str) -> str:
+    """Of which kind a provider of the configuration is; one that is no longer in it counts by its name."""
+    configured = house().settings.providers.get(provider)
+    return configured.kind if configured else provider
+
+
 def refresh_s() -> float:
     return house().settings.console.refresh_s
 

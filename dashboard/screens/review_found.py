@@ -25,6 +25,7 @@ POINTS = {OutcomeKind.ACCEPTED: "sent", OutcomeKind.REFUSED: "not_sent", Outcome
 NO_ANSWER = frozenset({"broken", "connect", "deadline", "lease", "lost", "no_message_id"})
 TRIES_SHOWN = 3
 # What each provider can tell, and how late its own log may be (contracts of the two APIs).
+NOTICE = "Notice from "  # how ledger/notices.py names where a webhook came from
 CANNOT_BE_ASKED = frozenset({"inboxili"})
 LOG_LATE_MIN = 5
 AROUND = timedelta(minutes=1)
@@ -70,9 +71,14 @@ def _uncertain(send: Send, name: str) -> str:
     )
 
 
-def rows(send: Send) -> list[tuple[str, str, str, str]]:
+def rows(send: Send, kind: str) -> list[tuple[str, str, str, str]]:
     """What we looked at, what we found, where it points, when. The first two may hold text from outside."""
-    return [*_tries(send), *_evidence(send), *_silence(send)]
+    return [*_tries(send), *_evidence(send), *_silence(send, kind)]
+
+
+def can_be_asked(kind: str) -> bool:
+    """Whether a provider of this kind has a look-up, so that to look again can bring something."""
+    return kind not in CANNOT_BE_ASKED
 
 
 def _tries(send: Send) -> Iterator[tuple[str, str, str, str]]:
@@ -99,12 +105,12 @@ def _evidence(send: Send) -> Iterator[tuple[str, str, str, str]]:
         yield seen.source, seen.found + weight, seen.points_to.value, clock(seen.observed_at, send.now)
 
 
-def _silence(send: Send) -> Iterator[tuple[str, str, str, str]]:
+def _silence(send: Send, kind: str) -> Iterator[tuple[str, str, str, str]]:
     if send.state != "needs_review":
         return
-    if not send.evidence:
+    if not any(seen.source.startswith(NOTICE) for seen in send.evidence):
         yield "Delivered or bounced notice", "None so far", "neither", clock(send.now)
-    if send.provider in CANNOT_BE_ASKED:
+    if not can_be_asked(kind):
         name = provider(send.provider)
         yield f"{name} look-up", f"{name} cannot be asked about a send", "neither", "–"
 

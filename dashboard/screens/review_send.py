@@ -11,7 +11,14 @@ import streamlit as st
 from dashboard import components, session
 from dashboard.house import Visit
 from dashboard.letters import odd_letters
-from dashboard.screens import review_became, review_decide, review_found, review_settled
+from dashboard.screens import (
+    review_became,
+    review_decide,
+    review_found,
+    review_hints,
+    review_look,
+    review_settled,
+)
 from dashboard.words import COSTS, clock, clock_s, key_words, named, provider, span, what
 from ledger import views_review
 from ledger.payload import shown
@@ -30,11 +37,12 @@ def draw(send: Send) -> None:
     left, right = st.columns([3, 2], gap="medium")
     with left:
         st.subheader("What we found", anchor=False)
-        found = review_found.rows(send)
+        found = review_found.rows(send, session.kind_of(send.provider))
         if found:
             components.evidence(found)
         else:
             st.caption("Nothing has been tried yet.")
+        review_look.draw(send)
         review_became.draw(send)
         if send.state == "needs_review" and send.finding.verdict == "nobody_knows" and send.attempts:
             _how_to_find_out(send)
@@ -50,6 +58,7 @@ def _right(send: Send) -> None:
         until = clock(send.finding.key_until, send.now) if send.finding.key_until else ""
         components.verdict_block(send.finding.verdict.value, send.finding.reasons, until)
     review_settled.last_result(send)
+    review_hints.panel(send)
     if send.state in ("needs_review", "proposed"):
         review_decide.panel(send)
     else:

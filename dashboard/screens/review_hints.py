@@ -1,0 +1,63 @@
+"""A hint that a person may adopt: "this message is it" becomes their decision, with its number and their reason."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import streamlit as st
+
+from dashboard import components, session
+from dashboard.screens.review_settled import show
+from dashboard.words import clock, harmless, provider
+from ledger import adopting, decisions
+from ledger.adopting import Hint
+from ledger.database import Transaction
+from ledger.records import Act, Decision, Seen
+from ledger.views_review import Send
+
+SHOWN = 3
+
+
+def panel(send: Send) -> None:
+    """What a person may adopt, above the decision; nothing where nothing points to a message."""
+    if send.state != "needs_review" or send.request or not session.may_decide():
+        return
+    for hint in session.read(lambda tx: adopting.hints(tx, send.id))[:SHOWN]:
+        st.fragment(_card)(send, hint)
+
+
+def _card(send: Send, hint: Hint) -> None:
+    mark = f"{send.id}_{send.version}_{hint.id}"
+    with st.container(border=True):
+        st.markdown("**Is this the message?**")
+        components.mail_head(
+            [
+                ("Hint", hint.found),
+                ("From", hint.source),
+                ("Number", hint.message_id),
+                ("Seen", f"{clock(hint.observed_at, send.now)} UTC"),
+            ]
+        )
+        with st.form(f"adopt_{mark}", border=False, enter_to_submit=False):
+            why = st.text_input(
+                "Why is it this one? The audit keeps your words.", key=f"adopt_why_{mark}", max_chars=500
+            )
+            pressed = st.form_submit_button("It was this one: close as sent", width="stretch")
+        st.caption(f"Nothing goes out. It is closed as sent, under this number at {provider(send.provider)}.")
+        if pressed:
+            _press(send, hint, why)
+
+
+def _press(send: Send, hint: Hint, why: str) -> None:
+    looked, seen = (adopting.LOOKED_AT,), Seen(send.version, send.content_digest)
+    missing = session.incomplete(why, looked, send.finding, Decision.WAS_SENT)
+    if missing:
+        st.warning(harmless(missing), icon=":material/edit:")
+        return
+
+    def do(tx: Transaction, act: Act) -> Any:
+        return adopting.adopt(tx, send.id, hint.id, seen, act)
+
+    words = decisions.WORDS[Decision.WAS_SENT]
+    form = session.form_id(send.id, send.version, Decision.WAS_SENT, "hint", hint.id)
+    show(send.id, session.act(words, send.id, do, form=form, why=why, looked_at=looked))
