@@ -18,7 +18,7 @@ import psycopg
 import pytest
 import sqlalchemy as sa
 
-from ledger import schema
+from ledger import recovery, schema
 from ledger.database import Database
 from ledger.embedded import Cluster
 from ledger.file_lock import held
@@ -29,6 +29,7 @@ RUN_HOME = "TESTS_RUN_HOME"  # handed by the controller to its xdist workers
 TEMPLATE = "template_nottwice"
 # A crash of the machine may cost a test run its data, but not the minutes.
 FAST = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
+LATE_S = 3600.0  # leases that a test let run out are no fault of the code
 _numbers = count(1)
 
 
@@ -82,10 +83,13 @@ def login_url(database_url: str) -> Callable[[str], str]:
 
 
 @pytest.fixture
-def database(database_url: str) -> Iterator[Database]:
-    """The ledger's door to this test's database, as its owner."""
+def database(database_url: str, request: pytest.FixtureRequest) -> Iterator[Database]:
+    """The ledger's door to this test's database, as its owner. What a test leaves behind keeps to invariant R5."""
     opened = Database(database_url)
     yield opened
+    if opened.engine.pool.checkedin() and not request.node.get_closest_marker("leaves_rows"):
+        left = opened.run(lambda tx: recovery.invariant_violations(tx, late_s=LATE_S))
+        assert left == [], "R5: nobody would come back to these rows"
     opened.close()
 
 

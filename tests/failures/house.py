@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 
 import sqlalchemy as sa
 
-from ledger import schema, simulate
+from ledger import recovery, schema, simulate
 from ledger.database import Database
 from ledger.settings import Settings, load
 
@@ -163,7 +163,11 @@ class House:
                 process.send_signal(signal.SIGCONT)
                 process.kill()
             process.wait()
-        self.database.close()
+        try:
+            left = self.database.run(lambda tx: recovery.invariant_violations(tx, late_s=60.0))
+            assert left == [], "R5: nobody would come back to these rows"
+        finally:
+            self.database.close()
 
     # -- deliveries ---------------------------------------------------------------------------------------
 

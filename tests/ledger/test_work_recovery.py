@@ -215,6 +215,7 @@ def test_r5_a_lease_that_ran_out_belongs_to_nobody(book: Ledger) -> None:
     assert book.violations() == []
 
 
+@pytest.mark.leaves_rows
 @pytest.mark.parametrize(
     "damage",
     [
