@@ -23,18 +23,21 @@ def rescue(tx: Transaction, *, limit: int = 100, base_s: float = 2.0) -> list[Re
     return [_rescue_one(tx, row.id, row.claim_token, base_s) for row in rows]
 
 
+# Not in the order of ids: that would invite a walk through all that was ever sent. What waits is a small index.
+EXPIRED = """
+SELECT id FROM nottwice.actions
+WHERE state = 'approved' AND NOT decided_send
+  AND (retry_until <= now() OR first_started_at + make_interval(secs => key_window_s - key_margin_s) <= now())
+ORDER BY retry_until, id LIMIT :limit FOR NO KEY UPDATE SKIP LOCKED
+"""
+
+
 def expire(tx: Transaction, *, limit: int = 100) -> list[Rescued]:
     """Judge the actions that still wait though their time, or their key's, is over; returns those that moved.
 
     Their account may be paused, or no worker may have been there to claim them.
     """
-    rows = tx.all(
-        """SELECT id FROM nottwice.actions
-           WHERE state = 'approved' AND NOT decided_send
-             AND (retry_until <= now() OR first_started_at + make_interval(secs => key_window_s - key_margin_s) <= now())
-           ORDER BY id LIMIT :limit FOR NO KEY UPDATE SKIP LOCKED""",
-        limit=limit,
-    )
+    rows = tx.all(EXPIRED, limit=limit)
     moved = [Rescued(r.id, judging.judge(tx, judging.lock(tx, r.id), counts=False)) for r in rows]
     return [m for m in moved if m.state is not ActionState.APPROVED]
 

@@ -10,7 +10,7 @@ from uuid import uuid4
 import pytest
 from sqlalchemy.exc import DBAPIError
 
-from ledger import actions, judging, proposals
+from ledger import actions, expiry, judging, proposals
 from ledger.database import Transaction
 from ledger.errors import ContentTooBig, LeaseLost, MayNotStart, Unstorable
 from ledger.payload import shown
@@ -433,21 +433,24 @@ def test_proof_beats_what_was_thought_final(sends: Sends) -> None:
 # ── The index ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_the_claim_reads_its_index_beside_a_hundred_thousand_sent(sends: Sends) -> None:
+@pytest.mark.parametrize("analyzed", [True, False])
+def test_claim_and_sweep_read_an_index_beside_a_hundred_thousand_sent(sends: Sends, analyzed: bool) -> None:
     sends.sql(
         """INSERT INTO nottwice.actions (namespace, action_key, key_digest, kind, provider, account, reference, policy, cost,
                                          content_digest, key_margin_s, evidence_s, retry_until, state, settled_at)
            SELECT 'acme', 'k' || n, sha256(convert_to(n::text, 'UTF8')), 'receipt', 'inboxili', 'inboxili', 'nt', 'review', 'low',
                   '', 900, 300, now(), 'sent', now() FROM generate_series(1, 100000) AS n"""
     )
-    sends.sql("ANALYZE nottwice.actions")
+    if analyzed:
+        sends.sql("ANALYZE nottwice.actions")
     sends.proposed(KEYLESS)
-    plan = sends.by_worker.run(lambda tx: [
-        line for (line,) in tx.all(
-            "EXPLAIN " + actions.CLAIM, accounts=["inboxili", "agentmail"], token=uuid4(), worker=uuid4(), lease_s=30)
-    ])  # fmt: skip
-    assert any("actions_due" in line for line in plan), plan
-    assert not any("Seq Scan on actions" in line for line in plan), plan
+    claim = {"accounts": ["inboxili", "agentmail"], "token": uuid4(), "worker": uuid4(), "lease_s": 30}
+    for statement, values in ((actions.CLAIM, claim), (expiry.EXPIRED, {"limit": 100})):
+        rows = sends.by_worker.run(lambda tx, s=statement, v=values: tx.all("EXPLAIN " + s, **v))  # type: ignore[misc]
+        plan = [line for (line,) in rows]
+        assert any("actions_due" in line for line in plan), plan
+        assert not any("Seq Scan on actions" in line for line in plan), plan
+        assert statement == actions.CLAIM or not any("actions_pkey" in line for line in plan), plan
 
 
 def test_a_worker_is_told_when_an_account_probes(sends: Sends) -> None:
