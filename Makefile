@@ -8,7 +8,7 @@ NOTTWICE_HOME ?= $(CURDIR)/var
 
 BIN := .venv/bin
 
-.PHONY: help setup setup-test demo test bench lint format constraints clean
+.PHONY: help setup setup-test demo test screenshots bench lint format constraints clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -27,6 +27,10 @@ demo: setup ## run the whole chain here, against a sandbox provider, until Ctrl-
 test: setup-test ## install what the tests need (Chromium too, when it may) and run them all
 	@.ci/chromium
 	@$(BIN)/pytest $(ARGS)
+
+screenshots: setup-test ## draw the documentation's pictures anew, of a seeded house (FOLDER=/tmp/all: every picture)
+	@.ci/chromium
+	@$(BIN)/python -m tests.browser.screenshots $(FOLDER)
 
 bench: setup-test ## measure side by side with other queues, one JSON object a line (ONLY=drain: one of them)
 	@.ci/setup peers
