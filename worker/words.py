@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import sysconfig
 import traceback
 from pathlib import Path
+
+import ledger
+
+OURS = (Path(__file__).parent, Path(ledger.__file__).parent)
+PYTHON = Path(sysconfig.get_path("stdlib"))
 
 
 def in_words(error: BaseException) -> str:
@@ -23,4 +29,8 @@ def in_words(error: BaseException) -> str:
 
 
 def _is_users(frame: traceback.FrameSummary) -> bool:
-    return "site-packages" not in frame.filename and not frame.filename.startswith("<frozen")
+    """Not a package's, not Python's own, and not ours: the demo's handlers, in a folder of their own, count as a user's."""
+    file = Path(frame.filename)
+    if "site-packages" in file.parts or frame.filename.startswith("<frozen"):
+        return False
+    return file.parent not in OURS and PYTHON not in file.parents

@@ -137,9 +137,9 @@ def test_the_module_beside_the_configuration_is_loaded(module: Callable[[str], H
     [
         (
             "import no_such_module",
-            "cannot be imported: ModuleNotFoundError: No module named 'no_such_module'",
+            r"cannot be imported: ModuleNotFoundError: No module named 'no_such_module' \(users_\d+.py, line 1\)\.$",
         ),
-        ("def broken(:", "cannot be imported: SyntaxError"),
+        ("def broken(:", r"cannot be imported: SyntaxError: invalid syntax \(users_\d+.py, line 1\)\.$"),
         ("raise SystemExit(3)", "cannot be imported: SystemExit: 3"),
         ("handlers = []", "has no `handlers = Handlers\\(\\)`"),
         ("pass", "has no `handlers = Handlers\\(\\)`"),
