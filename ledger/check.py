@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
-from ledger import refusals
+from ledger import audit_check, refusals
 from ledger.awake import as_viewer, visit
 from ledger.database import Transaction
 from ledger.embedded import Cluster
@@ -53,11 +53,11 @@ def findings(tx: Transaction, limits: AlertSettings, *, receives: bool = False) 
     """What is late, missing or unusual at this moment. `receives`: there are sources, so a receiver must be alive."""
     as_viewer(tx)
     counts = status(tx, worker_silent_s=limits.worker_silent_s)
-    waits = tx.one(WAITS, lease_over_s=limits.lease_over_s, unsealed_s=limits.unsealed_s)._asdict()
+    waits = tx.one(WAITS, lease_over_s=limits.lease_over_s)._asdict()
     found = [*_workers(tx, limits), *_waiting(counts, waits, limits), *_pauses(tx, limits)]
     if receives and not counts["receivers"]:
         found.append(_critical("No receiver is alive: no webhook is accepted. Start one: nottwice receive."))
-    return [*found, *_too_many(counts, limits), *_refused(tx, limits)]
+    return [*found, *_too_many(counts, limits), *_refused(tx, limits), *_record(tx)]
 
 
 # Live rows alone, each over its partial index.
@@ -70,10 +70,7 @@ SELECT (SELECT count(*) FROM over) AS leases, nottwice.seconds_since((SELECT min
        nottwice.seconds_since((SELECT min(due_at) FROM nottwice.actions WHERE state = 'approved')) AS send_s,
        nottwice.seconds_since((SELECT min(review_since) FROM nottwice.actions WHERE state = 'needs_review')) AS review_s,
        nottwice.seconds_since((SELECT min(created_at) FROM nottwice.actions WHERE state = 'proposed')) AS proposed_s,
-       nottwice.seconds_since((SELECT min(a.at) FROM nottwice.audit a
-                               WHERE a.at < now() - make_interval(secs => :unsealed_s)
-                                 AND a.id > (SELECT coalesce(max(audit_id), 0) - 10000 FROM nottwice.audit_seals)
-                                 AND NOT EXISTS (SELECT FROM nottwice.audit_seals s WHERE s.audit_id = a.id))) AS unsealed_s
+       nottwice.seconds_since((SELECT min(since) FROM nottwice.audit_unsealed)) AS unsealed_s
 """
 
 
@@ -126,6 +123,13 @@ WORDS = {
     Refusal.NO_ROOM: "more bodies at once than [receiver] in_hand_bytes_max.",
     Refusal.NOT_STORED: "the database did not store them in time; the sender tries again.",
 }
+
+
+def _record(tx: Transaction) -> Iterator[Finding]:
+    """What the last check of the record found; nothing is walked here."""
+    last = audit_check.last_check(tx)
+    if last is not None and last.broken is not None:
+        yield _critical(f"The record is not whole: {last.broken.words} Do not change anything.")
 
 
 # One that was started again under its name is not missed.

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from ledger import check, refusals, workers
+from ledger import audit_check, check, refusals, workers
+from ledger.audit_check import Break, Verification
 from ledger.check import Level, findings, look
 from ledger.cli import app
 from ledger.database import Database
@@ -189,11 +190,20 @@ def test_a_send_that_is_not_taken_and_a_paused_account(sends: Sends, database: D
 
 def test_an_audit_that_nobody_seals(found: Found, book: Ledger) -> None:
     book.run(
-        """INSERT INTO nottwice.audit (role, act, entity, entity_id, outcome, at)
-           VALUES ('policy', 'looked', 'installation', 1, 'done', now() - interval '90 s')"""
+        """INSERT INTO nottwice.audit (role, act, entity, entity_id, outcome)
+           VALUES ('policy', 'looked', 'installation', 1, 'done')"""
     )
+    book.run("UPDATE nottwice.audit_unsealed SET since = now() - interval '90 s'")
     what, level = one(found())
     assert (level, what) == (Level.WARNING, "The audit is not sealed: its oldest open entry is 90 s old.")
+
+
+def test_a_record_whose_last_check_found_it_broken(found: Found, book: Ledger) -> None:
+    broken = Break(7, "Entry 7 was changed after it was sealed.")
+    for last, n in ((Verification(6, b"", broken, None, 0), 1), (Verification(9, b"", None, None, 0), 0)):
+        book.database.run(lambda tx, last=last: audit_check.record(tx, last, None))  # type: ignore[misc]
+        levels = [(level, broken.words in what) for what, level in found().items()]
+        assert levels == [(Level.CRITICAL, True)] * n
 
 
 @pytest.mark.parametrize("login", ["nottwice_console", "nottwice_worker", "postgres"])
