@@ -63,13 +63,17 @@ def export(
     """
     views_audit.must_check(act.person)
     audit.refuse_second_use(tx, act)
-    with closing(_read(tx, chosen, entries_max)) as entries:
-        n = _write(out, form, entries)
+    with closing(_read(tx, chosen, entries_max)) as found:
+        n = _write(out, form, found)
     if not n:
         raise NotNow("Nothing in the record fits, so there is nothing to export.")
-    detail = f"{n:,} {'entry' if n == 1 else 'entries'} as {FORMS[form]}: {described(chosen)}"
+    detail = f"{entries(n)} as {FORMS[form]}: {described(chosen)}"
     noted = audit.done(tx, act, EXPORTED, "audit", 0, version=None, before=None, after=None, detail=detail)
     return Exported(n, noted)
+
+
+def entries(n: int) -> str:
+    return f"{n:,} {'entry' if n == 1 else 'entries'}"
 
 
 def described(chosen: Chosen) -> str:
@@ -102,11 +106,11 @@ def _read(tx: Transaction, chosen: Chosen, entries_max: int | None) -> Generator
             yield views_audit.made(row)
 
 
-def _write(out: TextIO, form: Form, entries: Iterator[Entry]) -> int:
+def _write(out: TextIO, form: Form, found: Iterator[Entry]) -> int:
     if form == "csv":
-        rows = ([_plain(getattr(entry, name)) for name in COLUMNS.values()] for entry in entries)
+        rows = ([_plain(getattr(entry, name)) for name in COLUMNS.values()] for entry in found)
         return spreadsheet.write(out, COLUMNS, (_joined(row) for row in rows))
-    return sum(1 for entry in entries if out.write(as_json(entry) + "\n"))
+    return sum(1 for entry in found if out.write(as_json(entry) + "\n"))
 
 
 def _plain(value: Any) -> Any:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import typer
 
-from ledger import cli_act, cli_look, cli_run
+from ledger import cli_act, cli_audit, cli_look, cli_run
 from ledger.terminal import Command
 
 ENVIRONMENT = (
@@ -33,10 +33,11 @@ def main() -> None:
     app()
 
 
-def _register(panel: str, commands: Mapping[Command, str]) -> None:
+def _register(panel: str, commands: Mapping[Command, str], within: typer.Typer = app) -> None:
     """Each with its last lines of help: an example, and its exit codes."""
     for command, epilog in commands.items():
-        app.command(rich_help_panel=panel, help=_flowing(command), epilog=epilog)(command)
+        name = command.__name__.rstrip("_").replace("_", "-")
+        within.command(name, rich_help_panel=panel, help=_flowing(command), epilog=epilog)(command)
 
 
 def _flowing(command: Command) -> str:
@@ -48,6 +49,8 @@ def _flowing(command: Command) -> str:
 _register("Run", cli_run.COMMANDS)
 _register("Look", cli_look.COMMANDS)
 _register("Act", cli_act.COMMANDS)
+_register("The record", cli_audit.COMMANDS, cli_audit.app)
+app.add_typer(cli_audit.app, rich_help_panel="Look")
 
 if __name__ == "__main__":
     main()

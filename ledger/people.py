@@ -9,8 +9,6 @@ from ledger.settings import PersonSettings, Settings
 
 LOCAL = "local"  # who vouches for the people of the configuration
 
-LOCAL = "local"  # who vouches for the people of the configuration
-
 
 def person(tx: Transaction, issuer: str, subject: str, name: str, email: str, role: Role) -> Person:
     """The person's row, made at the first sight. The role is of this session and is not stored."""

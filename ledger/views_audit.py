@@ -75,9 +75,22 @@ def entries(
     tx: Transaction, who: Person, chosen: Chosen, *, after: Place | None = None, most: int = 25
 ) -> Page:
     """The next `most` entries that `who` may see, newest first. Raises NotAllowed for who may see none."""
-    own = _own(who, chosen)
-    looked = audit_choice.window(own, after)
-    found = [made(row) for row in tx.all(audit_choice.page(looked, own, most + 1))]
+    return _page(tx, _own(who, chosen), after, most)
+
+
+def newest(tx: Transaction, chosen: Chosen, most: int) -> list[Entry]:
+    """The newest `most` entries, however far back they are."""
+    page = _page(tx, chosen, None, most)
+    found = list(page.entries)
+    while page.onwards is not None and len(found) < most:
+        page = _page(tx, chosen, page.onwards, most - len(found))
+        found += page.entries
+    return found
+
+
+def _page(tx: Transaction, chosen: Chosen, after: Place | None, most: int) -> Page:
+    looked = audit_choice.window(chosen, after)
+    found = [made(row) for row in tx.all(audit_choice.page(looked, chosen, most + 1))]
     if len(found) > most:
         last = found[most - 1]
         return Page(tuple(found[:most]), (last.at, last.id), None)
