@@ -83,8 +83,8 @@ def _store(tx: Transaction, notice: Notice, key: str, event_id: int) -> bool:
     """Whether it is new; an event that is worked again says nothing new."""
     found = sorted({mailbox(shown(r))[:RECIPIENT_CHARACTERS_MAX] for r in notice.recipients}) or [""]
     stored = tx.execute(
-        """INSERT INTO nottwice.notices (account, message_id, recipient, what, detail, occurred_at, event_id)
-           SELECT :account, :key, r.recipient, :what, :detail, :occurred_at, :event_id
+        """INSERT INTO nottwice.notices (account, message_id, recipient, recipient_digest, what, detail, occurred_at, event_id)
+           SELECT :account, :key, r.recipient, sha256(convert_to(r.recipient, 'UTF8')), :what, :detail, :occurred_at, :event_id
            FROM unnest(CAST(:recipients AS text[])) AS r(recipient)
            ON CONFLICT ON CONSTRAINT one_notice_per_event_and_recipient DO NOTHING""",
         account=notice.account,

@@ -48,13 +48,13 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class Unmatched:
-    """A notice about a message that no send of ours is known to be: perhaps somebody else's mail on the account."""
+    """A message that no send of ours is known to be: perhaps somebody else's mail on the account. `what` was last."""
 
-    id: int
     account: str
     message_id: str
-    recipient: str
-    said: Said
+    seen_at: datetime
+    what: What
+    notices: int
 
 
 # A person's word that a message is this send's counts for what is shown, but never as proof.
@@ -79,15 +79,25 @@ def of_event(tx: Transaction, event_id: int) -> tuple[tuple[Standing, ...], int 
     return _standings(rows), next((row.action_id for row in rows if row.action_id is not None), None)
 
 
-def unmatched(tx: Transaction, *, before_id: int | None = None, most: int = 25) -> list[Unmatched]:
-    """The newest notices of messages nobody knows, behind the last id of the page before."""
-    rows = tx.all(
-        """SELECT * FROM nottwice.noticed
-            WHERE action_id IS NULL AND (CAST(:before AS bigint) IS NULL OR id < :before) ORDER BY id DESC LIMIT :most""",
-        before=before_id,
-        most=most,
-    )
-    return [Unmatched(r.id, r.account, r.message_id, r.recipient, _said(r)) for r in rows]
+# Messages that a person's word ties to a send are here too: their word is no record.
+UNMATCHED = """
+SELECT m.account, m.message_id, m.seen_at, told.what, told.notices
+FROM nottwice.messages m
+CROSS JOIN LATERAL (
+    SELECT (array_agg(n.what ORDER BY n.occurred_at DESC, n.id DESC))[1] AS what, count(*) AS notices
+    FROM nottwice.noticed n WHERE n.account = m.account AND n.message_id = m.message_id) AS told
+WHERE m.action_id IS NULL AND told.notices > 0
+  AND (CAST(:seen_at AS timestamptz) IS NULL
+       OR (m.seen_at, m.account, m.message_id) < (CAST(:seen_at AS timestamptz), :account, :message_id))
+ORDER BY m.seen_at DESC, m.account DESC, m.message_id DESC LIMIT :most
+"""
+
+
+def unmatched(tx: Transaction, *, before: Unmatched | None = None, most: int = 25) -> list[Unmatched]:
+    """The messages that somebody told of and nobody knows, the newest first, behind the last of the page before."""
+    place = (before.seen_at, before.account, before.message_id) if before else (None, "", "")
+    rows = tx.all(UNMATCHED, **dict(zip(("seen_at", "account", "message_id"), place, strict=True)), most=most)
+    return [Unmatched(r.account, r.message_id, r.seen_at, What(r.what), r.notices) for r in rows]
 
 
 def _standings(rows: Sequence[sa.Row[Any]]) -> tuple[Standing, ...]:

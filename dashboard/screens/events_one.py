@@ -7,10 +7,11 @@ from datetime import timedelta
 import streamlit as st
 
 from dashboard import components, session
-from dashboard.screens import events_body, events_list, events_paging, events_story
+from dashboard.screens import events_body, events_list, events_paging, events_story, review_became
 from dashboard.screens.events_story import SEND_STATES
 from dashboard.screens.events_words import moment, size
 from dashboard.words import clock, what
+from ledger import views_notices
 from ledger.payload import shown
 from ledger.views_event import PARTS_MAX, SendOf, Story
 
@@ -27,6 +28,7 @@ def draw(story: Story) -> None:
         _content(story)
     with right:
         _sends(story)
+        _told(story)
         _facts(story)
 
 
@@ -77,6 +79,17 @@ def _sends(story: Story) -> None:
             _send(send)
         for action_id in about[:5]:
             _link(f"It tells about send {action_id}", action_id)
+
+
+def _told(story: Story) -> None:
+    """What a provider's notice says of a message, and that it is nobody's we know."""
+    standings, about = session.read(lambda tx: views_notices.of_event(tx, story.id))
+    if standings:
+        with st.container(border=True, gap="small"):
+            st.markdown("**What it says**")
+            review_became.chips(standings, story.now)
+            if about is None:
+                st.caption("No send of ours is known by this message. It may be somebody else's mail.")
 
 
 def _send(send: SendOf) -> None:

@@ -32,9 +32,14 @@ def draw(send: Send) -> None:
     st.subheader("What became of it", anchor=False)
     if not standings:
         st.caption(f"Accepted by {provider(send.provider)}. No notice of delivery has come.")
+    chips(standings, send.now)
+
+
+def chips(standings: tuple[Standing, ...], now: datetime) -> None:
+    """One line a recipient: the last that happened to them."""
     for standing in standings[:RECIPIENTS_SHOWN]:
         word, tone = WORDS[standing.now.what]
-        components.chip_line(word, tone, standing.recipient or "all recipients", about(standing, send.now))
+        components.chip_line(word, tone, standing.recipient or "all recipients", about(standing, now))
     if len(standings) > RECIPIENTS_SHOWN:
         st.caption(f"And {many(len(standings) - RECIPIENTS_SHOWN, 'more recipient')}.")
 

@@ -34,6 +34,15 @@ def test_snd_10_accepted_and_delivered_stand_apart(app: App, sends: Sends, provi
     assert not told.exception
     labels = [element.proto.label for element in told.main if element.type == "page_link"]
     assert labels == [f"It tells about send {action_id}"]
+    assert "✕ bounced" in pages(told) and "▲ delivered" not in pages(told)
+
+
+def test_inb_11_a_notice_about_somebody_elses_mail_says_so(app: App, provider: Provider) -> None:
+    event = provider.event()
+    provider.keep(provider.notice("delivered", "theirs"), event)
+    told = app("events", event=str(event))
+    assert "▲ delivered" in pages(told)
+    assert any("No send of ours is known by this message" in caption.value for caption in told.caption)
 
 
 def test_an_uncertain_send_of_which_nothing_is_known_has_no_such_part(app: App, sends: Sends) -> None:

@@ -205,7 +205,7 @@ def test_inb_11_mail_that_somebody_else_sent_is_listed_as_unmatched(sends: Sends
     provider.says("delivered", "<ours>")
     page = sends.by_console.run(lambda tx: views_notices.unmatched(tx, most=3), role=Role.SUPPORT)
     rest = sends.by_console.run(
-        lambda tx: views_notices.unmatched(tx, before_id=page[-1].id, most=3), role=Role.SUPPORT
+        lambda tx: views_notices.unmatched(tx, before=page[-1], most=3), role=Role.SUPPORT
     )
     assert [u.message_id for u in page + rest] == [f"theirs-{n}" for n in (4, 3, 2, 1, 0)]
     assert said(provider, ours) == [("ann@example.com", ["delivered"])]
