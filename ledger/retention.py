@@ -1,9 +1,9 @@
 """What is kept no longer than it is needed: `nottwice prune`. Only finished work, in small batches, each a transaction.
 
-Three things go: the bodies of completed events whose actions are settled too; the contents and recipients of settled
-actions; per-minute counters, which are folded into hours. Rows are stripped, not removed: keys, digests, states and
-attempts stay, so that a late delivery is a duplicate still and cannot send twice. What is pending, set aside, under
-way or waiting for a person is never touched.
+Four things go: the bodies of completed events whose actions are settled too; the contents and recipients of settled
+actions; per-minute counters, which are folded into hours; and whom a provider named when it told of their messages.
+Rows are stripped, not removed: keys, digests, states and attempts stay, so that a late delivery is a duplicate still
+and cannot send twice. What is pending, set aside, under way or waiting for a person is never touched.
 """
 
 from __future__ import annotations
@@ -75,6 +75,26 @@ gone AS (DELETE FROM nottwice.action_contents c USING over WHERE c.action_id = o
 CONTENTS_COUNTED = """,
 gone AS (SELECT c.action_id AS id, octet_length(c.content) AS n FROM nottwice.action_contents c JOIN over ON c.action_id = over.id)
 """
+NOTICES = """
+WITH looked AS MATERIALIZED (
+    SELECT n.id, n.noted_at AS came_at, n.account, n.message_id FROM nottwice.notices n
+    WHERE n.id > :after AND (n.recipient <> '' OR n.detail <> '') ORDER BY n.id LIMIT :batch),
+over AS MATERIALIZED (
+    SELECT n.id FROM nottwice.notices n JOIN looked USING (id)
+    WHERE n.noted_at < now() - make_interval(secs => :kept_s)
+      AND NOT EXISTS (SELECT FROM nottwice.messages m JOIN nottwice.actions a ON a.id = m.action_id
+                      WHERE m.account = looked.account AND m.message_id = looked.message_id
+                        AND (a.settled_at IS NULL OR a.settled_at >= now() - make_interval(secs => :kept_s)))
+    ORDER BY n.id {lock})
+"""
+NOTICES_GO = """,
+told AS (SELECT n.id, octet_length(n.recipient) + octet_length(n.detail) AS n FROM nottwice.notices n JOIN over USING (id)),
+stripped AS (UPDATE nottwice.notices n SET recipient = '', detail = '' FROM over WHERE n.id = over.id RETURNING n.id),
+gone AS (SELECT told.id, told.n FROM told JOIN stripped USING (id))
+"""
+NOTICES_COUNTED = """,
+gone AS (SELECT n.id, octet_length(n.recipient) + octet_length(n.detail) AS n FROM nottwice.notices n JOIN over USING (id))
+"""
 SUMS = """
 SELECT (SELECT max(id) FROM looked) AS last,
        (SELECT count(*) FROM looked) AS looked,
@@ -98,6 +118,7 @@ def prune(
     """
     bodies = BODIES + (BODIES_COUNTED if dry_run else BODIES_GO) + SUMS
     contents = CONTENTS + (CONTENTS_COUNTED if dry_run else CONTENTS_GO) + SUMS
+    notices = NOTICES + (NOTICES_COUNTED if dry_run else NOTICES_GO) + SUMS
     lock = "" if dry_run else LOCK
     for what, sql, days in (
         ("event bodies", bodies, kept.event_bodies_days),
@@ -106,6 +127,9 @@ def prune(
         rows, content_bytes = _walk(database, sql.replace("{lock}", lock), days * DAY_S, advance)
         yield Pruned(what, days, rows, content_bytes)
     yield Pruned("per-minute counters", 1.0, _minutes(database, dry_run=dry_run))
+    days = kept.action_contents_days
+    told = _walk(database, notices.replace("{lock}", lock), days * DAY_S, advance)
+    yield Pruned("notices' recipients", days, *told)
 
 
 def _walk(database: Database, sql: str, kept_s: float, advance: Advance) -> tuple[int, int]:

@@ -14,6 +14,7 @@ from ledger.retention import prune
 from ledger.settings import RetentionSettings
 from tests.fix_events import Ledger, delivery, worker
 from tests.fix_home import UNSAFE, Home
+from tests.fix_notices import Provider
 from tests.fix_sends import ACCEPTED, KEYED, TO_APPROVE, Sends
 
 W = worker()
@@ -186,3 +187,39 @@ def test_the_command_says_what_went(
     assert (done.returncode, done.stderr) == (0, "")
     refused = home.run("prune", DATABASE_URL=login_url("nottwice_worker"))
     assert refused.returncode == 2 and "Use the console's or the owner's." in refused.stderr
+
+
+def test_whom_notices_name_is_forgotten_with_the_contents_of_their_sends(
+    sends: Sends, provider: Provider, database: Database
+) -> None:
+    """What became of each recipient stays; who they were goes, and stays one each."""
+    settled, waiting = sends.proposed(KEYED), sends.uncertain()
+    sends.tried(settled, ACCEPTED)
+    provider.says(
+        "bounced",
+        ACCEPTED.message_id,
+        "ann@example.com",
+        "bo@example.com",
+        account="agentmail",
+        detail="5.1.1",
+    )
+    provider.says("delivered", "<theirs>", "cy@example.com")
+    provider.says("rejected", "<w>", "di@example.com", reference=sends.row(waiting).reference)
+    assert pruned(database)["notices' recipients"] == 0
+    sends.sql("UPDATE nottwice.notices SET noted_at = noted_at - interval '31 days'")
+    assert (
+        pruned(database)["notices' recipients"] == 1
+    )  # of a message nobody knows; the others' sends are young
+    sends.sql(
+        "UPDATE nottwice.actions SET settled_at = settled_at - interval '31 days', version = version + 1"
+    )
+    assert pruned(database, dry_run=True)["notices' recipients"] == 2
+    assert pruned(database)["notices' recipients"] == 2
+    left = sends.rows("SELECT recipient, detail, what FROM nottwice.notices ORDER BY id")
+    assert [tuple(row) for row in left] == [
+        ("", "", "bounced"),
+        ("", "", "bounced"),
+        ("", "", "delivered"),
+        ("di@example.com", "", "rejected"),
+    ]
+    assert [one.now.what for one in provider.shown(settled)] == ["bounced", "bounced"]
