@@ -54,7 +54,7 @@ def findings(tx: Transaction, limits: AlertSettings, *, receives: bool = False) 
     as_viewer(tx)
     counts = status(tx, worker_silent_s=limits.worker_silent_s)
     waits = tx.one(WAITS, lease_over_s=limits.lease_over_s)._asdict()
-    found = [*_workers(tx, limits), *_waiting(counts, waits, limits), *_pauses(tx, limits)]
+    found = [*_processes(tx, limits), *_waiting(counts, waits, limits), *_pauses(tx, limits)]
     if receives and not counts["receivers"]:
         found.append(_critical("No receiver is alive: no webhook is accepted. Start one: nottwice receive."))
     return [*found, *_too_many(counts, limits), *_refused(tx, limits), *_record(tx)]
@@ -132,25 +132,26 @@ def _record(tx: Transaction) -> Iterator[Finding]:
         yield _critical(f"The record is not whole: {last.broken.words} Do not change anything.")
 
 
-# One that was started again under its name is not missed.
-SILENT = """
-SELECT w.name, w.host, nottwice.seconds_since(w.seen_at) AS silent_s FROM nottwice.workers w
-WHERE w.kind = 'worker' AND w.stopped_at IS NULL AND w.seen_at > now() - make_interval(secs => :named_s)
-  AND NOT EXISTS (SELECT FROM nottwice.workers n WHERE n.name = w.name AND n.host = w.host AND n.started_at > w.started_at)
-ORDER BY w.seen_at
+# One that was started again under its name is not missed, and one that ended in order is not either.
+PROCESSES = """
+SELECT w.kind, w.name, w.host, nottwice.seconds_since(w.seen_at) AS silent_s FROM nottwice.workers w
+WHERE w.kind IN ('worker', 'receiver') AND w.stopped_at IS NULL AND w.seen_at > now() - make_interval(secs => :named_s)
+  AND NOT EXISTS (SELECT FROM nottwice.workers n
+                  WHERE n.kind = w.kind AND n.name = w.name AND n.host = w.host AND n.started_at > w.started_at)
+ORDER BY w.kind, w.seen_at
 """
 
 
-def _workers(tx: Transaction, limits: AlertSettings) -> Iterator[Finding]:
-    workers = tx.all(SILENT, named_s=max(SILENT_NAMED_S, 10 * limits.worker_silent_s))
-    silent = [worker for worker in workers if worker.silent_s > limits.worker_silent_s]
-    if len(silent) == len(workers):
+def _processes(tx: Transaction, limits: AlertSettings) -> Iterator[Finding]:
+    known = tx.all(PROCESSES, named_s=max(SILENT_NAMED_S, 10 * limits.worker_silent_s))
+    silent = [one for one in known if one.silent_s > limits.worker_silent_s]
+    if all(one.kind != "worker" or one in silent for one in known):
         yield _critical(
             "No worker is alive: nothing is worked and nothing is sent. Start one: nottwice work."
         )
-    for worker in silent:
-        who = f"Worker {plain(worker.name)} on {plain(worker.host)}"
-        yield Finding(Level.WARNING, f"{who} gave no sign for {duration(worker.silent_s)}.")
+    for one in silent:
+        who = f"{one.kind.capitalize()} {plain(one.name)} on {plain(one.host)}"
+        yield Finding(Level.WARNING, f"{who} gave no sign for {duration(one.silent_s)}.")
 
 
 PAUSES = """

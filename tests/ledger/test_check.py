@@ -260,3 +260,12 @@ def test_the_command_says_each_in_a_line_and_exits_by_the_worst(
     book.stored("b")
     book.run("UPDATE nottwice.events SET due_at = now() - interval '1 h'")
     assert checked() == (2, ["critical", "warning"])
+
+
+def test_a_receiver_that_went_silent_is_named(found: Found, book: Ledger) -> None:
+    for name in ("door-1", "door-2"):
+        book.database.run(lambda tx, name=name: workers.register(tx, worker(name=name), kind="receiver"))
+    assert found(receives=True) == {}
+    book.run("UPDATE nottwice.workers SET seen_at = now() - interval '2 min' WHERE name = 'door-1'")
+    what, level = one(found(receives=True))
+    assert level is Level.WARNING and what.startswith("Receiver door-1 on ") and what.endswith(" for 2 min.")
