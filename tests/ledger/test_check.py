@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -269,3 +270,10 @@ def test_a_receiver_that_went_silent_is_named(found: Found, book: Ledger) -> Non
     book.run("UPDATE nottwice.workers SET seen_at = now() - interval '2 min' WHERE name = 'door-1'")
     what, level = one(found(receives=True))
     assert level is Level.WARNING and what.startswith("Receiver door-1 on ") and what.endswith(" for 2 min.")
+
+
+def test_the_manual_has_every_limit_with_its_default() -> None:
+    page = Path(check.__file__).parents[1] / "docs" / "command-line.md"
+    rows = re.findall(r"^\| ((?:`\w+`(?:, )?)+) \| ([\d.]+) \|", page.read_text("utf-8"), re.MULTILINE)
+    told = {name: float(default) for names, default in rows for name in re.findall(r"\w+", names)}
+    assert told == {name: float(value) for name, value in AlertSettings()}
