@@ -53,7 +53,7 @@ class Server(uvicorn.Server):
         protocol = partial(Protocol, tally=door.tally, head_within_s=limits.head_within_s)
         super().__init__(
             uvicorn.Config(
-                door.app,
+                door,
                 loop="uvloop",
                 http=cast("Any", protocol),
                 ws="none",

@@ -7,11 +7,12 @@ connections. What is no HTTP at all is counted, not logged: a stranger could fil
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, cast
 
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
+from ledger.receiver.line import Line
 from ledger.receiver.pulse import Tally
 from ledger.receiver.refused import REFUSED
 from ledger.refusals import Refusal
@@ -42,7 +43,8 @@ class Protocol(HttpToolsProtocol):
         self._is_deaf = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
+        self._line = Line(transport)
+        super().connection_made(cast("asyncio.Transport", self._line))
         self._await_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -119,6 +121,10 @@ class Protocol(HttpToolsProtocol):
     def on_message_complete(self) -> None:
         self._head_came()
         super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        self._line.flush()
+        super().on_response_complete()
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         self._running = cycle
