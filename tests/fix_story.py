@@ -100,7 +100,7 @@ def _done(house: House, book: Ledger, one: Worker) -> int:
     book.complete(again)
     house.tried(send, RECEIPT.account, None)
     house.on_the_desk(send)
-    house.aged(send, 8033)
+    house.aged(send, 8034)
     return answer.event_id or 0
 
 

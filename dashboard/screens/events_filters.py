@@ -23,47 +23,69 @@ MINUTE = "%Y-%m-%dT%H:%M"
 def draw() -> Filter:
     """The widgets, set to what the address says, and what they mean together."""
     wanted = _asked()
-    key, source, type_, state, since, until = st.columns([2.6, 1.3, 1.7, 1.3, 1.75, 1.75], gap="small")
+    with st.container(horizontal=True, gap="small"):  # at 900 px it takes two rows
+        _key(wanted)
+        _kind(wanted)
+        _times(wanted)
+    return wanted
+
+
+def _key(wanted: Filter) -> None:
     _set("key", wanted.text)
-    key.text_input(
+    st.text_input(
         "Key or number",
         key="events_key",
         max_chars=TEXT_MAX,
         placeholder="whole, or its beginning",
         type="search",
         on_change=_key_typed,
+        width=245,
     )
+
+
+def _kind(wanted: Filter) -> None:
     _set("source", wanted.source)
-    source.selectbox(
+    st.selectbox(
         "Source",
         options=["", *_sources(wanted.source)],
         format_func=lambda name: named(name) if name else "All",
         key="events_source",
         on_change=_chosen,
         args=("source",),
+        width=135,
     )
     _set("type", wanted.type)
-    type_.text_input(
-        "Type", key="events_type", max_chars=200, placeholder="all", on_change=_chosen, args=("type",)
+    st.text_input(
+        "Type",
+        key="events_type",
+        max_chars=200,
+        placeholder="all",
+        on_change=_chosen,
+        args=("type",),
+        width=165,
     )
     _set("state", wanted.state.value if wanted.state else "")
-    state.selectbox(
+    st.selectbox(
         "State",
         options=["", *STATES],
         format_func=lambda name: STATES.get(name, "All"),
         key="events_state",
         on_change=_chosen,
         args=("state",),
+        width=130,
     )
+
+
+def _times(wanted: Filter) -> None:
+    """Widgets know no zone; what they say is UTC."""
     _set("from", wanted.since and wanted.since.replace(tzinfo=None))
-    since.datetime_input(
-        "Received from (UTC)", value=None, key="events_from", step=60, on_change=_chosen, args=("from",)
+    st.datetime_input(
+        "Received from (UTC)", None, key="events_from", step=60, on_change=_chosen, args=("from",), width=187
     )
     _set("until", wanted.until and wanted.until.replace(tzinfo=None))
-    until.datetime_input(
-        "until (UTC)", value=None, key="events_until", step=60, on_change=_chosen, args=("until",)
+    st.datetime_input(
+        "until (UTC)", None, key="events_until", step=60, on_change=_chosen, args=("until",), width=187
     )
-    return wanted
 
 
 def clear() -> NoReturn:

@@ -113,7 +113,7 @@ UNSHOWN = {  # of a call that shows: what a person never reads
         "required",
     ),
     *("expanded", "url_path", "visibility", "options", "position", "query_params"),
-    *("data", "mime", "format", "on_dismiss"),
+    *("data", "mime", "format", "on_dismiss", "step"),
 }
 NAMES = {"named", "provider", "what", "harmless", "odd_letters"}  # nothing that Markdown reads is left
 CARRIES = {"TryAgain"}  # results that carry a sentence of ours to where it is shown
