@@ -239,3 +239,10 @@ def _event(send: Send) -> None:
             ]
         )
         st.code(shown(event.event_key), language=None)
+        events = st.session_state["pages"]["events"]
+        st.page_link(
+            events,
+            label="Its whole story",
+            icon=":material/arrow_forward:",
+            query_params={"event": str(event.id)},
+        )
