@@ -1,0 +1,200 @@
+"""The Events page in a real Chromium: opening by id, addresses, words of strangers, reveals, an absent database (UI-01, UI-16, UI-18)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import psycopg
+import pytest
+from playwright.sync_api import Page, expect
+
+from ledger import actions, endings
+from ledger.embedded import Cluster
+from ledger.records import Email, Proposal
+from tests.browser.conftest import Hall
+from tests.browser.test_console import HOSTILE
+from tests.fix_events import Ledger, delivery, unusable, worker
+from tests.fix_seed import rules
+from tests.fix_story import told
+
+pytestmark = pytest.mark.browser
+Visit = Callable[..., Page]
+WAIT_MS = 10_000
+STRANGERS = "main img, main h1:not(.nt-h1), main a[href*='evil'], main a[href*='198.51'], main .katex"
+
+
+def watched(page: Page) -> list[str]:
+    """Whatever would mean that a stranger's words did something."""
+    outside: list[str] = []
+    page.on("request", lambda request: outside.append(request.url) if "198.51.100" in request.url else None)
+    page.on("dialog", lambda dialog: outside.append(f"dialog {dialog.message}"))
+    return outside
+
+
+def hostile(hall: Hall, text: str) -> tuple[int, int, int]:
+    """An event, a conflict and a quarantined element in which every word of a stranger is this text."""
+    kind_of = text[:100]  # a type has 200 bytes at most
+    book, one = Ledger(hall.database), worker(("shop", kind_of), name=text)
+    hall.house.run("INSERT INTO nottwice.workers (id, name) VALUES (:id, :name)", id=one.id, name=text)
+    body = json.dumps({text: text, "n": 1}).encode()
+    first = delivery(text, type=kind_of, body=body, delivery_id=text, content_type=text)
+    (answer,) = book.accept(first)
+    book.accept(delivery(text, type=kind_of, body=json.dumps({text: text, "n": 2}).encode()))
+    claimed = book.claim_one(one)
+    kind = rules(f"mail {text[:20]}", key=False, why=text)
+    email = Email(to=(text,), subject=text, text=text)
+    proposal = Proposal("acme", text, kind, email.content(), email.to, text, event_id=claimed.event.id)
+    book.database.run(lambda tx: actions.propose(tx, proposal))
+    book.database.run(lambda tx: endings.fail(tx, claimed, error=text, base_s=2, chance=0))
+    book.accept(unusable(body, reason=text))
+    conflict = book.value("SELECT id FROM nottwice.conflicts WHERE event_id = :id", id=answer.event_id)
+    quarantined = book.value("SELECT id FROM nottwice.quarantine WHERE reason = :text", text=text)
+    return answer.event_id or 0, int(conflict), int(quarantined)
+
+
+def test_ui_01_words_of_strangers_are_text_in_an_event(hall: Hall, visit: Visit) -> None:
+    text = " ".join(HOSTILE)
+    event, conflict, quarantined = hostile(hall, text)
+    page = visit(hall, f"/events?event={event}", ready="h1.nt-h1")
+    outside = watched(page)
+    assert text[:100] in page.locator("h1").inner_text() and text in page.locator("ol.nt-line").inner_text()
+    shown = page.locator("[data-testid='stCode']:visible")
+    shown.first.wait_for()
+    assert text in shown.all_inner_texts()
+    page.get_by_role("button", name="Show the content").click()
+    expect(page.get_by_text("Shown to you at")).to_be_visible(timeout=WAIT_MS)
+    page.get_by_text("The last error").click()
+    assert page.locator(STRANGERS).count() == 0
+    page.get_by_role("button", name=f"Compare conflict {conflict}").click()
+    page.get_by_role("button", name="Show both contents").click()
+    expect(page.get_by_text("Shown to you at").first).to_be_visible(timeout=WAIT_MS)
+    assert page.locator(STRANGERS).count() == 0
+    page.goto(f"{hall.url}/events?quarantined={quarantined}")
+    page.get_by_role("button", name="Show the content").click()
+    expect(page.get_by_text("Shown to you at")).to_be_visible(timeout=WAIT_MS)
+    assert text in page.locator("dl.nt-facts").inner_text() and page.locator(STRANGERS).count() == 0
+    assert outside == []
+
+
+def test_ui_01_words_of_strangers_are_text_in_lists_and_filters(hall: Hall, visit: Visit) -> None:
+    hostile(hall, " ".join(reversed(HOSTILE)))
+    for path in ("/events", "/events?show=conflicts", "/events?show=quarantine"):
+        page = visit(hall, path, ready="[data-testid='stDataFrame'] canvas")
+        assert page.locator(STRANGERS.replace(":not(.nt-h1)", "[class*=none]")).count() == 0
+    page = visit(hall, f"/events?type={HOSTILE[0]}&source={HOSTILE[2]}&state={HOSTILE[1]}&from=x&show=<b>")
+    expect(page.get_by_text("No event fits.")).to_be_visible(timeout=WAIT_MS)
+    assert page.locator("main img, main b, main a[href*='evil'], main a[href*='198.51']").count() == 0
+
+
+def test_a_row_opens_what_it_shows_although_newer_ones_came(hall: Hall, visit: Visit) -> None:
+    book = Ledger(hall.database)
+    ids = sorted(book.stored("row 1", "row 2", "row 3", type="rows"))
+    page = visit(hall, "/events?type=rows", ready="[data-testid='stDataFrame'] canvas")
+    book.stored("row 4", "row 5", type="rows")  # positions move; ids do not
+    box = page.locator("[data-testid='stDataFrame'] canvas").first.bounding_box()
+    assert box is not None
+    page.mouse.click(box["x"] + 17, box["y"] + 35 + 38 * 2.5)  # the last of three rows
+    expect(page.get_by_role("heading", name="rows from shop: waits for a worker")).to_be_visible(
+        timeout=WAIT_MS
+    )
+    assert page.url.endswith(f"/events?type=rows&event={ids[0]}")
+    page.get_by_role("button", name="All events").click()
+    expect(page.get_by_text("5 events fit.")).to_be_visible(timeout=WAIT_MS)
+
+
+def test_an_event_leads_to_its_send_and_back(hall: Hall, visit: Visit) -> None:
+    made = told(hall.house)
+    page = visit(hall, f"/events?event={made.done}", ready="h1.nt-h1")
+    page.get_by_role("link", name=f"Receipt {made.send} in Review").click()
+    expect(page.get_by_role("heading", name="Receipt to ana.ruiz@example.com")).to_be_visible(timeout=WAIT_MS)
+    page.get_by_text("The event behind it").click()
+    page.get_by_role("link", name="Its whole story").click()
+    expect(page.get_by_role("heading", name="done in 6.4 s, delivered 4 times")).to_be_visible(
+        timeout=WAIT_MS
+    )
+
+
+def test_filters_stand_in_the_address_and_typed_keys_do_not(hall: Hall, visit: Visit) -> None:
+    Ledger(hall.database).stored("own 1", "own 2", type="owned")
+    page = visit(hall, "/events?type=owned")
+    expect(page.get_by_text("2 events fit.")).to_be_visible(timeout=WAIT_MS)
+    page.get_by_label("Key or number").fill("own 2")
+    page.get_by_label("Key or number").press("Enter")
+    expect(page.get_by_text("1 event fits.")).to_be_visible(timeout=WAIT_MS)
+    assert page.url.endswith("/events?type=owned")
+    page.get_by_label("Type", exact=True).fill("nobody's")
+    page.get_by_label("Type", exact=True).press("Enter")
+    expect(page.get_by_text("No event fits.")).to_be_visible(timeout=WAIT_MS)
+    page.get_by_role("button", name="Show all events").click()
+    page.wait_for_url("**/events")
+
+
+def test_pages_follow_each_other_by_where_the_last_one_ended(hall: Hall, visit: Visit) -> None:
+    ids = sorted(Ledger(hall.database).stored(*(f"evt_{n:03}" for n in range(60)), type="sixty"))
+    page = visit(hall, "/events?type=sixty")
+    page.get_by_role("button", name="Next 25").click()
+    expect(page.get_by_role("button", name="Previous 25")).to_be_visible(timeout=WAIT_MS)
+    page.get_by_role("button", name="Next 25").click()
+    expect(page.get_by_role("button", name="Next 25")).to_be_hidden(timeout=WAIT_MS)
+    page.get_by_role("button", name="Open the first").click()
+    page.wait_for_url(f"**/events?type=sixty&event={ids[9]}", timeout=WAIT_MS)
+
+
+def test_ui_16_what_one_was_shown_another_is_not(hall: Hall, visit: Visit) -> None:
+    (event,) = Ledger(hall.database).stored("evt_secret", body=b'{"secret": "only for Ana"}')
+    ana = visit(hall, f"/events?event={event}", ready="h1.nt-h1")
+    ana.get_by_role("button", name="Show the content").click()
+    expect(ana.get_by_text("only for Ana")).to_be_visible(timeout=WAIT_MS)
+    ana.get_by_role("button", name="Act as Eva Horn").click()
+    expect(ana.get_by_label("Why do you read it?")).to_be_visible(timeout=WAIT_MS)
+    assert ana.get_by_text("only for Ana").count() == 0
+    other = visit(hall, f"/events?event={event}", ready="h1.nt-h1")
+    assert other.get_by_text("only for Ana").count() == 0
+
+
+def test_a_long_body_is_cut_and_shown_whole_on_demand(hall: Hall, visit: Visit) -> None:
+    (event,) = Ledger(hall.database).stored("evt_long", body=b'{"long": "' + b"x" * 50_000 + b'end"}')
+    page = visit(hall, f"/events?event={event}", ready="h1.nt-h1")
+    page.get_by_role("button", name="Show the content").click()
+    expect(page.get_by_text("of which the first 20,000 characters")).to_be_visible(timeout=WAIT_MS)
+    assert "end" not in page.locator("[data-testid='stCode']").nth(0).inner_text()
+    page.get_by_role("button", name="Show all").click()
+    expect(page.get_by_text("50 kB, all of it.")).to_be_visible(timeout=WAIT_MS)
+
+
+def test_the_list_stays_when_the_database_goes_and_heals_by_itself(
+    cluster: Cluster, alone: Hall, visit: Visit
+) -> None:
+    told(alone.house)
+    page = visit(alone, "/events")
+    expect(page.get_by_text("6 events have arrived.")).to_be_visible(timeout=WAIT_MS)
+    name = alone.database.engine.url.database
+    alone.database.close()
+    with psycopg.connect(
+        host=str(cluster.socket), port=5432, user="postgres", dbname="postgres", autocommit=True
+    ) as admin:
+        admin.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS false")
+        admin.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", [name])
+        expect(page.get_by_text("The database cannot be reached since")).to_be_visible(timeout=WAIT_MS)
+        expect(page.get_by_text("6 events have arrived.")).to_be_visible()
+        page.get_by_role("button", name="Read again").click()
+        expect(page.get_by_text("6 events have arrived.")).to_be_hidden(timeout=WAIT_MS)
+        assert page.locator("[data-testid='stException']").count() == 0
+        admin.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS true")
+    expect(page.get_by_text("6 events have arrived.")).to_be_visible(timeout=WAIT_MS)
+
+
+def test_one_list_too_slow_says_so_and_the_page_stays(hall: Hall, visit: Visit) -> None:
+    """A table that somebody else holds locked is as slow as a table that is too large."""
+    Ledger(hall.database).stored("slow", type="slow")
+    page = visit(hall, "/events?type=slow")
+    expect(page.get_by_text("1 event fits.")).to_be_visible(timeout=WAIT_MS)
+    with hall.database.engine.connect() as other:
+        other.exec_driver_sql("LOCK TABLE nottwice.duplicates IN ACCESS EXCLUSIVE MODE")
+        page.get_by_role("button", name="Read again").click()
+        expect(page.get_by_text("This took longer than 2 s and was stopped.")).to_be_visible(timeout=WAIT_MS)
+        expect(page.get_by_text("Quarantine ·")).to_be_visible()
+        other.rollback()
+    page.get_by_role("button", name="Read again").click()
+    expect(page.get_by_text("1 event fits.")).to_be_visible(timeout=WAIT_MS)
