@@ -13,10 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from enum import StrEnum
 from itertools import count
-from typing import Any
 from uuid import UUID, uuid4
 
 from ledger import counters, faults, work
@@ -25,8 +22,9 @@ from ledger.errors import LeaseLost, Unavailable
 from ledger.records import ClaimedEvent
 from ledger.settings import Settings
 from ledger.states import EventState
-from worker.handlers import Handler, Propose, RetryLater, SetAside
+from worker.handlers import Propose, RetryLater, SetAside
 from worker.heartbeat import clock
+from worker.in_hand import Ending, InHand, Stage
 from worker.observer import note
 from worker.words import in_words
 
@@ -39,34 +37,6 @@ AGAIN_S = 0.5
 ENDED_BY_THE_SERVER = frozenset({"25P03", "25P04"})
 CUTS_MAX = 3
 TRIES_MAX = 20
-
-
-class Stage(StrEnum):
-    SLOW = "slow"
-    READY = "ready"
-    APPLYING = "applying"
-
-
-@dataclass(slots=True, eq=False)
-class InHand:
-    """An event under our claim, and how far it has come. `since`: when its code began to run."""
-
-    claimed: ClaimedEvent
-    handler: Handler
-    stage: Stage
-    since: float
-    prepared: Any = None
-    error: BaseException | None = None
-    cuts: int = 0  # connections that broke while it was applied
-
-
-class Ending(StrEnum):
-    COMPLETED = "completed"
-    RETRIED = "retried"
-    SET_ASIDE = "set_aside"
-    UNAVAILABLE = "retry later"
-    LEASE_LOST = "lease_lost"
-    LEFT = "left to its lease"  # could not be ended: something is wrong that is not the event's
 
 
 class TooSlow(Exception):

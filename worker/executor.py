@@ -20,9 +20,10 @@ from ledger.database import Database, Transaction, outside_transactions
 from ledger.errors import LeaseLost, Unavailable
 from ledger.records import ClaimedEvent, Worker
 from ledger.settings import Settings
-from worker.commits import Commits, Ending, InHand, Stage
+from worker.commits import Commits
 from worker.handlers import Handlers, Kind
 from worker.heartbeat import Heartbeat, clock
+from worker.in_hand import Ending, InHand, Stage
 from worker.observer import note
 
 BESIDE = 4  # how many single members are settled at once

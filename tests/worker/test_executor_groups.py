@@ -13,9 +13,10 @@ from ledger import work
 from ledger.database import Database, Transaction
 from ledger.records import Email, Event, Worker
 from tests.fix_worker import LEASE_S, Notes, Workshop
-from worker.commits import Commits, InHand, Stage
+from worker.commits import Commits
 from worker.handlers import Handlers, Propose, RetryLater, SetAside
 from worker.heartbeat import clock
+from worker.in_hand import InHand, Stage
 
 
 class Bench:

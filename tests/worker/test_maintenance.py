@@ -43,10 +43,13 @@ def test_expired_work_goes_back_and_the_rescue_is_counted(
     assert workshop.value("SELECT sum(n) FROM nottwice.counters WHERE metric = 'rescued'") == 1
 
 
-def test_a_sweep_takes_all_there_is_not_only_a_batch(workshop: Workshop, maintenance: Maintenance) -> None:
+def test_a_sweep_takes_all_there_is_not_only_a_batch(
+    workshop: Workshop, maintenance: Maintenance, notes: Notes
+) -> None:
     workshop.accept(*["sale"] * 250)
     expire(workshop, limit=250)
     maintenance.sweep()
+    assert notes.of("duty failed") == []
     assert workshop.value("SELECT count(*) FROM nottwice.events WHERE state = 'pending'") == 250
 
 
