@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 import secrets
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import pytest
 
-from ledger import status
-from ledger.database import Database
+from ledger import views_event, views_kept
+from ledger.database import Database, Transaction
+from ledger.records import Role
 from tests import fix_receiver as fix
 from tests.cases.conftest import Work
 from tests.fix_receiver import Door, until
 
+T = TypeVar("T")
 NO_ID: list[dict[str, Any]] = [{}, {"id": ""}, {"id": None}, {"id": "   "}]
 
 
@@ -29,7 +32,8 @@ def test_key_03_ten_events_without_an_id_never_become_one(door: Door) -> None:
     kept = door.rows("SELECT body, reason, settled_at FROM nottwice.quarantine")
     assert {body for body, _, _ in kept} | set(door.bodies()) == set(sent)
     assert len(kept) == 8 and {row[1:] for row in kept} == {("It has no usable key.", None)}
-    assert _quarantined_on_screen(door) == 8
+    shown = _as_viewer(door, lambda tx: views_kept.quarantine(tx))
+    assert [(one.source, one.reason) for one in shown] == [("shop", "It has no usable key.")] * 8
 
 
 def test_key_03_the_same_from_a_header_and_from_a_fixed_path(door: Door) -> None:
@@ -45,13 +49,11 @@ def test_key_03_the_same_from_a_header_and_from_a_fixed_path(door: Door) -> None
     assert door.count("quarantine") == 3 + 3
 
 
-def _quarantined_on_screen(door: Door) -> int:
-    """As a viewer is told."""
+def _as_viewer(door: Door, look: Callable[[Transaction], T]) -> T:
+    """What the console's screens are told."""
     database = Database(door.database_url, pool_size=1)
     try:
-        with database.transaction() as tx:
-            tx.execute("SET LOCAL ROLE nottwice_viewer")
-            return int(status.status(tx)["quarantined"])
+        return database.run(look, role=Role.VIEWER)
     finally:
         database.close()
 
@@ -123,6 +125,11 @@ def test_key_09_the_attempt_is_not_the_event(door: Door) -> None:
            FROM nottwice.duplicates d JOIN nottwice.events e ON e.id = event_id ORDER BY 1"""
     )
     assert seen == [("d2", True, True), ("d3", False, True)]
+    first = door.rows("SELECT id FROM nottwice.events ORDER BY id LIMIT 1")[0][0]
+    story = _as_viewer(door, lambda tx: views_event.story(tx, first))
+    assert story is not None and (story.delivery_id, story.duplicates) == ("d1", 3)
+    assert story.first_again_at is not None and story.last_again_at is not None
+    assert story.accepted_at < story.first_again_at < story.last_again_at
 
 
 def _attempts(door: Door, event_key: str) -> list[tuple[Any, ...]]:
