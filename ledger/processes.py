@@ -32,6 +32,7 @@ class Service:
     ready_url: str | None = None
     folder: Path | None = None
     takes_hangup: bool = field(default=False)  # reads its configuration again on SIGHUP
+    rehearses: bool = field(default=False)  # knows the argument that only asks whether it could start
 
 
 def services(settings: Settings) -> list[Service]:
@@ -48,13 +49,14 @@ def receiver(settings: Settings) -> Service:
         environment(settings),
         url(settings.receiver_port, "/readyz", reached_at(settings.receiver.host)),
         takes_hangup=True,
+        rehearses=True,
     )
 
 
 def worker(settings: Settings, number: int) -> Service:
     name = f"w-{number}"
     own = environment(settings) | {"NOTTWICE_WORKER_NAME": name}
-    return Service(name, WORKERS, module("worker"), own, takes_hangup=True)
+    return Service(name, WORKERS, module("worker"), own, takes_hangup=True, rehearses=number == 1)
 
 
 def console(settings: Settings) -> Service:

@@ -11,6 +11,7 @@ from ledger.embedded import Cluster
 from ledger.errors import Misconfigured
 from ledger.file_lock import held
 from ledger.processes import Service
+from ledger.rehearsal import asked
 from ledger.settings import Login, Settings
 from ledger.supervisor import Supervisor
 
@@ -31,8 +32,9 @@ def keep_running(
     with _alone(settings.home):
         settings.refuse_missing_secrets()
         processes.refuse_busy_ports(services)
-        with _database(settings):
+        with asked(services, within_s=settings.supervisor.ready_within_s) as can_start, _database(settings):
             migrate(settings)
+            can_start()
             supervisor.run(on_ready, every=chore and chore(supervisor, settings, tell))
 
 

@@ -6,12 +6,18 @@ import sys
 
 from ledger.errors import LedgerError
 from ledger.receiver.server import serve
+from ledger.receiver.sources import adapters
+from ledger.rehearsal import REHEARSE
 from ledger.settings import load
 
 
 def main() -> int:
     try:
-        serve(load())
+        settings = load()
+        if REHEARSE in sys.argv:
+            adapters(settings)
+        else:
+            serve(settings)
     except LedgerError as error:
         sys.stderr.write(f"nottwice receive: {error}\n")
         return 2

@@ -134,6 +134,27 @@ def test_a_busy_port_is_named_with_its_variable(home: Home, command: str, servic
     assert f"NOTTWICE_{service.upper()}_PORT" in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('[worker]\nhandlers = "h_broken"\n',
+         "nottwice work: [worker] handlers: the module h_broken cannot be imported: SyntaxError: invalid syntax "
+         "(h_broken.py, line 1)."),
+        (SHOP.replace("hook", "short"), "nottwice receive: "),
+    ],
+)  # fmt: skip
+def test_a_process_that_cannot_start_is_known_before_any_starts(
+    home: Home, text: str, words: str, database_url: str
+) -> None:
+    (home.folder / "h_broken.py").write_text("def broken(:\n")
+    home.configure(UNSAFE + text)
+    done = home.run("up", NOTTWICE_SECRET_SHORT="whsec_???", DATABASE_URL=database_url)
+    assert done.returncode == 2 and done.stderr.startswith(words) and done.stderr.count("\n") == 1, (
+        done.stderr
+    )
+    assert not (home.folder / "log").exists(), "no process was started"
+
+
 def test_up_runs_until_sigterm_and_finds_its_data_again(home: Home) -> None:
     home.configure(SHOP + "[supervisor]\nworkers = 1\n")
     first = ready(home, "up", **SECRET)

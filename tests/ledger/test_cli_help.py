@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -53,6 +54,14 @@ def test_completion_can_be_shown_for_a_shell(shell: str) -> None:
     environment = {**os.environ, "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
     done = subprocess.run(run, env=environment, capture_output=True, text=True, check=True)
     assert "_COMPLETE=complete_" + shell in done.stdout
+
+
+def test_completion_is_installed_into_the_home_it_is_given(tmp_path: Path) -> None:
+    run = [sys.executable, "-m", "ledger.cli", "--install-completion", "bash"]
+    environment = {**os.environ, "HOME": str(tmp_path), "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
+    subprocess.run(run, env=environment, capture_output=True, check=True)
+    written = "".join(file.read_text() for file in tmp_path.rglob("*") if file.is_file())
+    assert "_COMPLETE=complete_bash" in written and "source" in (tmp_path / ".bashrc").read_text()
 
 
 def test_completion_completes_commands_and_options() -> None:
