@@ -114,7 +114,7 @@ def _select(label: str, name: str, options: list[Option], now: object) -> None:
         key=f"audit_{name}",
         on_change=_chosen,
         args=(name,),
-        width=170,
+        width=138,  # five of them and their gaps fit 900 px
     )
 
 
