@@ -38,38 +38,60 @@ ORDER BY review_since DESC, id DESC LIMIT :most
 """
 
 # Every notice near an uncertain try, to one of its recipients, of a message nobody knows, that was not told there yet.
+# LIMIT and OFFSET keep each probe a probe, whatever the statistics say: joined freely, the planner walks the history.
 FITTING = """
-SELECT DISTINCT d.id AS action_id, n.account, n.message_id, n.what, n.occurred_at, n.event_id
-FROM nottwice.actions d
-JOIN nottwice.action_attempts t ON t.action_id = d.id
-    AND (t.outcome IN ('unknown', 'in_flight') OR t.outcome IS NULL AND t.abandoned_at IS NOT NULL)
-JOIN nottwice.action_contents c ON c.action_id = d.id
-CROSS JOIN LATERAL unnest(c.recipients) AS r(recipient)
-JOIN nottwice.notices n ON n.account = d.account AND n.recipient = nottwice.mailbox(r.recipient) AND n.recipient <> ''
-    AND n.occurred_at BETWEEN t.started_at - make_interval(secs => :before_s) AND t.started_at + make_interval(secs => :after_s)
-JOIN nottwice.messages m ON m.account = n.account AND m.message_id = n.message_id AND m.action_id IS NULL
-WHERE d.id = ANY (CAST(:ids AS bigint[]))
-  AND NOT EXISTS (SELECT FROM nottwice.evidence e WHERE e.action_id = d.id AND e.event_id = n.event_id)
-  AND NOT EXISTS (SELECT FROM nottwice.actions s JOIN nottwice.action_contents o ON o.action_id = s.id
-                  WHERE s.state = 'sending' AND s.account = d.account
-                    AND EXISTS (SELECT FROM unnest(o.recipients) AS x(recipient) WHERE nottwice.mailbox(x.recipient) = n.recipient))
+WITH desk AS MATERIALIZED (
+    SELECT DISTINCT i.id, a.account, t.started_at, r.recipient
+    FROM unnest(CAST(:ids AS bigint[])) AS i(id)
+    CROSS JOIN LATERAL (SELECT account FROM nottwice.actions WHERE id = i.id LIMIT 1) AS a
+    CROSS JOIN LATERAL (
+        SELECT started_at FROM nottwice.action_attempts
+        WHERE action_id = i.id AND (outcome IN ('unknown', 'in_flight') OR outcome IS NULL AND abandoned_at IS NOT NULL)
+        ORDER BY number DESC LIMIT 50) AS t
+    CROSS JOIN LATERAL (SELECT recipients FROM nottwice.action_contents WHERE action_id = i.id LIMIT 1) AS c
+    CROSS JOIN LATERAL (SELECT nottwice.mailbox(one) AS recipient FROM unnest(c.recipients) AS one) AS r),
+busy AS MATERIALIZED (
+    SELECT s.account, nottwice.mailbox(one) AS recipient
+    FROM nottwice.actions s CROSS JOIN LATERAL (SELECT recipients FROM nottwice.action_contents WHERE action_id = s.id LIMIT 1) AS c
+    CROSS JOIN LATERAL unnest(c.recipients) AS one
+    WHERE s.state = 'sending')
+SELECT DISTINCT d.id AS action_id, d.account, n.message_id, n.what, n.occurred_at, n.event_id
+FROM desk d
+CROSS JOIN LATERAL (
+    SELECT message_id, what, occurred_at, event_id FROM nottwice.notices
+    WHERE account = d.account AND recipient = d.recipient AND recipient <> ''
+      AND occurred_at BETWEEN d.started_at - make_interval(secs => :before_s) AND d.started_at + make_interval(secs => :after_s)
+    ORDER BY occurred_at LIMIT 100) AS n
+CROSS JOIN LATERAL (
+    SELECT action_id FROM nottwice.messages WHERE account = d.account AND message_id = n.message_id LIMIT 1) AS m
+WHERE m.action_id IS NULL
+  AND NOT EXISTS (SELECT FROM busy b WHERE b.account = d.account AND b.recipient = d.recipient)
+  AND NOT EXISTS (SELECT FROM nottwice.evidence e WHERE e.action_id = d.id AND e.event_id = n.event_id OFFSET 0)
   AND NOT EXISTS (SELECT FROM nottwice.actions g
-                  WHERE g.message_id IN (n.message_id, '<' || n.message_id || '>') AND g.account = n.account AND g.state = 'sent')
+                  WHERE g.message_id IN (n.message_id, '<' || n.message_id || '>') AND g.account = d.account AND g.state = 'sent' OFFSET 0)
 ORDER BY n.occurred_at, d.id LIMIT :limit
 """
 
 # Hints about a message that is known by now as another send's: by the provider's answer, or by the number a person gave.
 MISTAKEN = """
-SELECT DISTINCT d.id AS action_id, e.message_id
-FROM nottwice.actions d JOIN nottwice.evidence e ON e.action_id = d.id AND e.points_to = 'sent'
-    AND NOT e.proof AND e.message_id IS NOT NULL
-LEFT JOIN nottwice.messages m ON m.account = d.account AND m.message_id = btrim(e.message_id, '<> ')
-LEFT JOIN nottwice.actions g ON g.message_id IN (e.message_id, '<' || e.message_id || '>')
-    AND g.account = d.account AND g.state = 'sent'
-WHERE d.id = ANY (CAST(:ids AS bigint[])) AND coalesce(m.action_id, g.id) <> d.id
+WITH hint AS MATERIALIZED (
+    SELECT DISTINCT i.id, a.account, e.message_id
+    FROM unnest(CAST(:ids AS bigint[])) AS i(id)
+    CROSS JOIN LATERAL (SELECT account FROM nottwice.actions WHERE id = i.id LIMIT 1) AS a
+    CROSS JOIN LATERAL (
+        SELECT message_id FROM nottwice.evidence
+        WHERE action_id = i.id AND points_to = 'sent' AND NOT proof AND message_id IS NOT NULL LIMIT 100) AS e)
+SELECT h.id AS action_id, h.message_id
+FROM hint h
+LEFT JOIN LATERAL (
+    SELECT action_id FROM nottwice.messages WHERE account = h.account AND message_id = btrim(h.message_id, '<> ') LIMIT 1) AS m ON true
+LEFT JOIN LATERAL (
+    SELECT id FROM nottwice.actions
+    WHERE message_id IN (h.message_id, '<' || h.message_id || '>') AND account = h.account AND state = 'sent' LIMIT 1) AS g ON true
+WHERE coalesce(m.action_id, g.id) <> h.id
   AND NOT EXISTS (SELECT FROM nottwice.evidence w
-                  WHERE w.action_id = d.id AND w.message_id = e.message_id AND w.points_to = 'neither')
-ORDER BY d.id LIMIT :limit
+                  WHERE w.action_id = h.id AND w.message_id = h.message_id AND w.points_to = 'neither' OFFSET 0)
+ORDER BY h.id LIMIT :limit
 """
 
 

@@ -98,15 +98,14 @@ def _store(tx: Transaction, notice: Notice, key: str, event_id: int) -> bool:
     return stored.rowcount > 0
 
 
+MARKED = "SELECT id FROM nottwice.actions WHERE reference = :reference AND account = :account"
+
+
 def _marked(tx: Transaction, notice: Notice) -> int | None:
     """The send that carries our mark; another installation's marks are not found here."""
     if not notice.reference:
         return None
-    row = tx.first(
-        "SELECT id FROM nottwice.actions WHERE reference = :reference AND account = :account",
-        reference=shown(notice.reference),
-        account=notice.account,
-    )
+    row = tx.first(MARKED, reference=shown(notice.reference), account=notice.account)
     return None if row is None else int(row.id)
 
 
