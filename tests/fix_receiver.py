@@ -173,9 +173,9 @@ def quick_post(port: int, source: str, body: bytes, headers: Mapping[str, str]) 
         line.close()
 
 
-def until(done: Callable[[], Any]) -> None:
+def until(done: Callable[[], Any], within_s: float = WITHIN_S) -> None:
     """Looks again and again; fails when it does not happen in time."""
-    deadline = time.monotonic() + WITHIN_S
+    deadline = time.monotonic() + within_s
     while not done():
         assert time.monotonic() < deadline, "it did not happen in time"
         time.sleep(0.02)
