@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from ledger import simulate
 from tests.failures.house import CONFIG, House, event, until
 
 SOURCES = """
@@ -34,9 +35,11 @@ CALM = {"early": 0, "late": 0, "lost": 0, "bounced": 0, "complained": 0, "pace":
 
 
 @pytest.fixture
-def telling(chain: House) -> House:
+def telling(chain: House, monkeypatch: pytest.MonkeyPatch) -> House:
     """A house whose sandbox keeps its webhooks until it is told to post them."""
     chain.environment |= SECRETS
+    for name, secret in SECRETS.items():
+        monkeypatch.setenv(name, secret)
     config = CONFIG.replace(*NO_KEY_PROTECTS).replace(*PATIENT).replace(*NO_LOOK_UPS)
     (chain.home / "house.toml").write_text(config + SOURCES)
     chain.sandbox()
@@ -94,3 +97,31 @@ def test_a_webhook_before_the_answer_of_its_send(telling: House) -> None:
     until(lambda: telling.value(known) == 3)
     assert telling.value("SELECT count(*) FROM nottwice.evidence") == 0
     assert len(telling.mails() or []) == 3
+
+
+def test_inb_11_webhooks_about_mail_that_somebody_else_sent(telling: House) -> None:
+    """Every copy gets its 2xx; none is tried again; the one about our own send is applied among them."""
+    webhooks(telling, "PUT", {"mode": "off"})
+    telling.worker()
+    key, body = event("invoice.paid")
+    assert telling.post(body) == 200
+    until(lambda: telling.action_state(key) == "sent")
+    ours = (telling.mails() or [])[0]["message_id"]
+    settings = telling.settings
+    source, kinds = settings.sources["inboxili"], ("delivered", "bounced")
+    told = [
+        simulate.inboxili_notice(source, kinds[n % 2], f"<theirs-{n}@example.com>", f"x{n}@example.com")
+        for n in range(20)
+    ]
+    told.append(simulate.inboxili_notice(source, "bounced", ours, "payer@example.com"))
+    assert set(simulate.post_all(settings, "inboxili", told * 8)) == {200}
+    until(lambda: telling.value("SELECT bool_and(state = 'completed') FROM nottwice.events"))
+    assert telling.value("SELECT count(*) FROM nottwice.events") == 22
+    assert telling.value("SELECT max(attempts) FROM nottwice.events") == 1
+    about = telling.rows(
+        "SELECT action_id, count(*) AS n FROM nottwice.noticed GROUP BY action_id ORDER BY n"
+    )
+    assert [row.n for row in about] == [1, 20]
+    assert about[0].action_id is not None and about[1].action_id is None
+    assert telling.action_state(key) == "sent"
+    assert len(telling.mails() or []) == 1
