@@ -11,6 +11,7 @@ from dashboard.colours import State
 from dashboard.words import clock, many, provider
 from ledger import views_notices
 from ledger.notices import What
+from ledger.verdict import VerdictWord
 from ledger.views_notices import Said, Standing
 from ledger.views_review import Send
 
@@ -27,7 +28,7 @@ RECIPIENTS_SHOWN = 20
 def draw(send: Send) -> None:
     """Nothing while nothing was told and it is not known to have gone out."""
     standings = session.read(lambda tx: views_notices.of_action(tx, send.id))
-    if not standings and send.state != "sent":
+    if not standings and (send.state != "sent" or send.finding.verdict is not VerdictWord.WAS_SENT):
         return
     st.subheader("What became of it", anchor=False)
     if not standings:

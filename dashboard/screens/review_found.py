@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 
 from dashboard.words import clock, clock_s, many, provider, span
 from ledger.records import Attempt, OutcomeKind
+from ledger.verdict import VerdictWord
 from ledger.views_review import Send
 
 FOUND = {
@@ -43,6 +44,8 @@ def lead(send: Send) -> str:
             return f"It is on its way to {name}."
         case "needs_review":
             return _uncertain(send, name)
+        case "sent" if send.finding.verdict is not VerdictWord.WAS_SENT:
+            return f"A person closed it as sent. {name} has not confirmed it."
         case "sent":
             return f"It went out through {name}."
         case "refused":

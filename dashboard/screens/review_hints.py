@@ -8,7 +8,7 @@ import streamlit as st
 
 from dashboard import components, session
 from dashboard.screens.review_settled import show
-from dashboard.words import clock, harmless, provider
+from dashboard.words import harmless, provider
 from ledger import adopting, decisions
 from ledger.adopting import Hint
 from ledger.database import Transaction
@@ -30,14 +30,7 @@ def _card(send: Send, hint: Hint) -> None:
     mark = f"{send.id}_{send.version}_{hint.id}"
     with st.container(border=True):
         st.markdown("**Is this the message?**")
-        components.mail_head(
-            [
-                ("Hint", hint.found),
-                ("From", hint.source),
-                ("Number", hint.message_id),
-                ("Seen", f"{clock(hint.observed_at, send.now)} UTC"),
-            ]
-        )
+        components.mail_head([("Hint", hint.found), ("From", hint.source), ("Number", hint.message_id)])
         with st.form(f"adopt_{mark}", border=False, enter_to_submit=False):
             why = st.text_input(
                 "Why is it this one? The audit keeps your words.", key=f"adopt_why_{mark}", max_chars=500

@@ -8,10 +8,10 @@ import streamlit as st
 
 from dashboard import components, session
 from dashboard.screens import review_found
-from dashboard.words import clock, clock_s, many, named, provider
+from dashboard.words import clock_s, many, named, provider
 from ledger import lookups, views_lookups
 from ledger.database import Transaction
-from ledger.records import Act
+from ledger.records import Act, LookedKind
 from ledger.views_lookups import Looks
 from ledger.views_review import Send
 
@@ -57,10 +57,10 @@ def _ask(send: Send, looks: Looks) -> None:
 def _steps(send: Send, looks: Looks) -> None:
     name = provider(send.provider)
     who = named(looks.asked_by or "")
-    with st.status(f"Looking at {name}…", expanded=True):
-        if looks.asked_at:
-            st.markdown(f":material/check: Asked by {who} at {clock_s(looks.asked_at)} UTC. Nothing is sent.")
-        st.markdown(f":material/more_horiz: {_waits_for(name, looks)}")
+    steps = st.status(f"Looking at {name}…", expanded=True)  # not as a block, whose end would tick it off
+    if looks.asked_at:
+        steps.markdown(f":material/check: Asked by {who} at {clock_s(looks.asked_at)} UTC. Nothing is sent.")
+    steps.markdown(f":material/more_horiz: {_waits_for(name, looks)}")
 
 
 def _waits_for(name: str, looks: Looks) -> str:
@@ -77,7 +77,10 @@ def _waits_for(name: str, looks: Looks) -> str:
 def _told(send: Send, looks: Looks) -> None:
     name = provider(send.provider)
     if looks.last_at is not None:
-        times = f"{name} was asked {many(looks.done, 'time')}, last at {clock(looks.last_at, looks.now)} UTC:"
-        components.told(times, looks.words)
+        times = f"{name} was asked {many(looks.done, 'time')}, last at {clock_s(looks.last_at)} UTC"
+        if looks.outcome == LookedKind.ANSWERED:
+            st.caption(f"{times}. What it showed stands above.")
+        else:
+            components.told(f"{times}, without an answer:", looks.words)
     if looks.due_at is not None:
         st.caption(f"We ask by ourselves at {clock_s(looks.due_at)} UTC.")

@@ -23,6 +23,7 @@ from dashboard.words import COSTS, clock, clock_s, key_words, named, provider, s
 from ledger import views_review
 from ledger.payload import shown
 from ledger.records import Role
+from ledger.verdict import VerdictWord
 from ledger.views_review import Send
 
 WHY_FIRST = frozenset({Role.ENGINEER, Role.AUDITOR})  # who says why before reading a text
@@ -54,7 +55,7 @@ def draw(send: Send) -> None:
 
 
 def _right(send: Send) -> None:
-    if send.attempts and send.state not in ("approved", "sending"):
+    if _has_verdict(send):
         until = clock(send.finding.key_until, send.now) if send.finding.key_until else ""
         components.verdict_block(send.finding.verdict.value, send.finding.reasons, until)
     review_settled.last_result(send)
@@ -63,6 +64,13 @@ def _right(send: Send) -> None:
         review_decide.panel(send)
     else:
         review_settled.panel(send)
+
+
+def _has_verdict(send: Send) -> bool:
+    """Nothing about what may be tried, once nothing will be tried any more."""
+    if not send.attempts or send.state in ("approved", "sending"):
+        return False
+    return send.state == "needs_review" or send.finding.verdict is not VerdictWord.SAFE_TO_TRY_AGAIN
 
 
 # ── Above ─────────────────────────────────────────────────────────────────────────────────────────────

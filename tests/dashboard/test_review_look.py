@@ -82,7 +82,11 @@ def test_an_engineer_reads_what_was_found_and_asks_and_adopts_nothing(
 def test_the_page_says_when_it_was_asked_last_and_what_came_of_it(app: App, house: House, send: int) -> None:
     looked(house, send, Unanswered("AgentMail could not answer. It said: 503 <b>down</b>"))
     words = shown(page(app, send))
-    assert "AgentMail was asked 1 time, last at" in words and "503 &lt;b&gt;down&lt;/b&gt;" in words
+    assert (
+        "AgentMail was asked 1 time, last at" in words
+        and "without an answer" in words
+        and "503 &lt;b&gt;down&lt;/b&gt;" in words
+    )
 
 
 def test_to_press_is_to_write_a_request_and_a_second_press_finds_it_open(
