@@ -45,12 +45,13 @@ def segment(send: Send) -> Segment:
 
 
 def panel(send: Send) -> None:
+    """Each in a fragment: a press on a page that is stale runs with what was drawn, so that it is answered."""
     if not session.may_decide():
         st.caption(READS_ONLY)
     elif send.state == "proposed":
-        _approve(send)
+        st.fragment(_approve)(send)
     elif send.request:
-        review_second.panel(send, send.request)
+        st.fragment(review_second.panel)(send, send.request)
     else:
         st.fragment(_decide)(send)
 

@@ -53,7 +53,7 @@ def panel(send: Send) -> None:
         return
     if not isinstance(_result(send), session.Lost | session.Twice):
         _ended(send)
-    _onwards(send)
+    st.fragment(_onwards)(send)
 
 
 # ── Ready to go, on the way ───────────────────────────────────────────────────────────────────────────
@@ -61,11 +61,6 @@ def panel(send: Send) -> None:
 
 def _moving(send: Send) -> None:
     """Drawn anew by itself when the send has moved on."""
-    if (
-        session.figures().gone_since is None
-        and session.read(lambda tx: views_review.version(tx, send.id)) != send.version
-    ):
-        st.rerun()
     if send.state == "sending":
         st.info("It is on its way. It cannot be taken back.", icon=":material/outgoing_mail:")
     elif send.decided_send and send.due_at is not None:
@@ -78,6 +73,14 @@ def _moving(send: Send) -> None:
     else:
         st.info("It is ready to go. The next free worker takes it.", icon=":material/schedule_send:")
     _next_one(send)
+    if _has_moved(send):  # after the button: a press that comes too late is answered
+        st.rerun()
+
+
+def _has_moved(send: Send) -> bool:
+    if session.figures().gone_since is not None:
+        return False
+    return session.read(lambda tx: views_review.version(tx, send.id)) != send.version
 
 
 # ── Ended ─────────────────────────────────────────────────────────────────────────────────────────────

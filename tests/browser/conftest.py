@@ -72,7 +72,7 @@ def visit(chromium: Browser) -> Iterator[Callable[..., Page]]:
         opened.append(chromium.new_context(viewport={"width": 1280, "height": 1000}, **context))  # type: ignore[arg-type]
         page = opened[-1].new_page()
         page.goto(hall.url + path)
-        page.locator(ready).first.wait_for(timeout=12_000)
+        page.locator(ready).first.wait_for(timeout=30_000)  # a deadline on a busy machine, not a duration
         if as_:
             page.get_by_role("button", name=f"Act as {as_}").click()
             page.get_by_text(f"You act as {as_}").first.wait_for()
