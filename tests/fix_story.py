@@ -29,6 +29,9 @@ CHANGED: dict[str, Any] = PAID | {
 }
 
 
+SOURCE = "billing"  # of its own: what else waits in a house is not claimed here
+
+
 @dataclass(frozen=True)
 class Told:
     """The events of a house with a past: by what became of them."""
@@ -47,21 +50,23 @@ class Told:
 
 def received(key: str, body: object = None, **changes: Any) -> Delivery:
     raw = json.dumps(body if body is not None else {"id": key}).encode()
-    return delivery(f"invoice.paid {key}", body=raw, **({"delivery_id": f"req_{key}"} | changes))
+    return delivery(
+        f"invoice.paid {key}", body=raw, **({"source": SOURCE, "delivery_id": f"req_{key}"} | changes)
+    )
 
 
 def told(house: House) -> Told:
-    book, one = Ledger(house.db), worker(name="w-3f9a")
+    book, one = Ledger(house.db), worker((SOURCE, "invoice.paid"), name="w-3f9a")
     house.run(
-        "INSERT INTO nottwice.workers (id, name, handles) VALUES (:id, 'w-3f9a', '{shop invoice.paid}')",
+        "INSERT INTO nottwice.workers (id, name, handles) VALUES (:id, 'w-3f9a', '{billing invoice.paid}')",
         id=one.id,
     )
     done = _done(house, book, one)
     failing = _tried(book, one, "evt_1043", 2)
     set_aside = _tried(book, one, "evt_1044", 5)
-    (in_hand,) = book.stored("invoice.paid evt_1046")
+    (in_hand,) = book.stored("invoice.paid evt_1046", source=SOURCE)
     book.claim_one(one, 3600.0)
-    (waiting,) = book.stored("invoice.paid evt_1045")
+    (waiting,) = book.stored("invoice.paid evt_1045", source=SOURCE)
     (ignored,) = (
         a.event_id or 0 for a in book.accept(received("evt_1047", type="invoice.viewed", ignored=True))
     )
@@ -105,7 +110,7 @@ def _done(house: House, book: Ledger, one: Worker) -> int:
 
 
 def _tried(book: Ledger, one: Worker, key: str, times: int) -> int:
-    (event_id,) = book.stored(f"invoice.paid {key}")
+    (event_id,) = book.stored(f"invoice.paid {key}", source=SOURCE)
     for _ in range(times):
         book.due(event_id)
         claimed = book.claim_one(one)

@@ -84,8 +84,12 @@ def _events(title: st.delta_generator.DeltaGenerator) -> None:
     wanted = events_filters.draw()
     place = events_paging.place()
     try:
-        page = session.read_soon(lambda tx: views_events.events(tx, wanted, after=place, most=ROWS))
-        n = session.read_soon(lambda tx: views_events.count(tx, wanted))
+        page, n = session.read_soon(
+            lambda tx: (
+                views_events.events(tx, wanted, after=place, most=ROWS),
+                views_events.count(tx, wanted),
+            )
+        )
     except TooSlow:
         title.title("This was too much to look through.", anchor=False)
         too_slow()
@@ -134,13 +138,13 @@ def frame(rows: tuple[EventRow, ...]) -> pd.DataFrame:
 def _columns() -> dict[str, ColumnConfig]:
     text, pills = st.column_config.TextColumn, PILLS[mode()]
     state = st.column_config.MultiselectColumn(
-        options=list(PILL_STATES), color=[pills[state] for state in PILL_STATES.values()], width=150
+        options=list(PILL_STATES), color=[pills[state] for state in PILL_STATES.values()], width=132
     )
     return {
-        "Received (UTC)": text(width=132),
-        "Source": text(width=92),
-        "Type": text(width=150),
-        "Key": text(width=278),
+        "Received (UTC)": text(width=118),
+        "Source": text(width=80),
+        "Type": text(width=138),
+        "Key": text(width=222),
         "State": state,
         "Tries": text(width=72, alignment="right"),
         "Deliveries": text(width=84, alignment="right"),

@@ -58,14 +58,14 @@ def test_the_list_names_each_event_and_its_state(app: App, house: House) -> None
 
 def test_filters_stand_in_the_address_and_a_key_does_not(app: App, house: House) -> None:
     told(house)
-    at = app("events", state="failed", source="shop")
+    at = app("events", state="failed", source="billing")
     assert titles(at) == ["1 event fits."]
     at.text_input(key="events_key").input("evt_104").run()
     assert titles(at) == ["1 event fits."]
     assert "evt_104" not in str(dict(at.query_params))
     at.selectbox(key="events_state").select("").run()
     assert titles(at) == ["5 events fit."]
-    assert dict(at.query_params) == {"source": "shop"}
+    assert dict(at.query_params) == {"source": "billing"}
 
 
 @pytest.mark.parametrize("text", ["invoice.paid evt_1042", "evt_1042", "1", "#1", "EVT_1042"])
@@ -88,7 +88,7 @@ def test_one_event_tells_its_story(app: App, house: House) -> None:
     at = app("events", event=str(made.done))
     text = pages(at)
     for words in (
-        "from <bdi>shop</bdi>: done in 6.4 s, delivered 4 times, 1 e-mail",
+        "from <bdi>billing</bdi>: done in 6.4 s, delivered 4 times, 1 e-mail",
         "2 duplicates, last ",
         "Try 1 failed after 1.4 s: TimeoutError: the model gave no answer",
         "Same key, other content (conflict 1)",
