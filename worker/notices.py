@@ -67,6 +67,10 @@ def keep(tx: Transaction, event: Event, propose: Propose) -> None:
 
 def read(event: Event, source: SourceSettings, account: str) -> list[Notice]:
     """What an event says, one notice for recipients it says the same of. Raises SetAside when it names no message."""
+    if (
+        event.type not in source.notice_types
+    ):  # the configuration was read again, and it means nothing any more
+        return []
     what = What(source.notice_types[event.type])
     document = payload.parse(event.body)
     found = _agentmail if source.kind == "agentmail" else _by_paths

@@ -198,6 +198,10 @@ def test_a_source_that_is_gone_from_the_configuration_waits(settings: Settings) 
         notices.keep(None, given, Propose(None, given, settings))  # type: ignore[arg-type]
 
 
+def test_a_type_that_means_nothing_any_more_is_done_without_a_notice(settings: Settings) -> None:
+    assert read(settings, event(b"{}", "email.delivered", "receipts")) == []
+
+
 HANDLERS = """
 @handlers.apply("mail", "message.bounced")
 def suppress(tx, event, propose):
