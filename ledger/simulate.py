@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
-import json
 import secrets
 import time
 import urllib.error
@@ -17,11 +16,9 @@ import urllib.request
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
-from ledger import processes
+from ledger import examples, processes
 from ledger.errors import Misconfigured, Unavailable
 from ledger.settings import Settings, SourceSettings
 
@@ -49,7 +46,7 @@ def send(
 
 def _bodies(source: SourceSettings, burst: int, file: Path | None) -> list[bytes]:
     if file is None:
-        return [example(source, number + 1) for number in range(burst)]
+        return [examples.example(source, number + 1) for number in range(burst)]
     if burst > 1:
         raise Misconfigured("A file holds one event. Leave out --burst, or the file.")
     try:
@@ -126,90 +123,10 @@ def generic(source: SourceSettings, secret: str, delivery: str, at_s: int, body:
         source.timestamp_header: timestamp,
         source.delivery_header: delivery,
         source.key_header: hashlib.sha256(body).hexdigest()[:24],  # the same for copies of the same event
-        source.type_header: EXAMPLE_TYPE,
+        source.type_header: examples.TYPE,
     }
     return {name: value for name, value in headers.items() if name}
 
 
 def delivery_id() -> str:
     return "msg_" + secrets.token_urlsafe(16)
-
-
-# ── Invented events ───────────────────────────────────────────────────────────────────────────────────
-
-EXAMPLE_TYPE = "invoice.paid"  # what the demo's shop sends, and its handler knows
-
-
-def example(source: SourceSettings, number: int) -> bytes:
-    """An invented event of the source's kind, different each time."""
-    if source.kind == "agentmail":
-        sender = f"Customer {number} <customer{number}@example.com>"
-        return message_received(sender, f"A question ({number})", "How does this work?")
-    if source.kind == "inboxili":
-        message_id = f"<{secrets.token_hex(10)}@example.com>"
-        return inboxili_notice(source, "delivered", message_id, f"customer{number}@example.com")
-    document = invoice_paid(
-        f"INV-{secrets.randbelow(900_000) + 100_000}", f"customer{number}@example.com", "49.00"
-    )
-    paths = dict.fromkeys(source.key_with, "1") | {
-        source.key_path: document["id"],
-        source.type_path: EXAMPLE_TYPE,
-    }
-    for path, value in paths.items():
-        _place(document, path, value)
-    if source.time_path:
-        _place(document, source.time_path, document["created"])
-    return json.dumps(document).encode()
-
-
-def invoice_paid(number: str, customer: str, amount: str) -> dict[str, Any]:
-    """What an invented shop reports when an invoice was paid."""
-    invoice = {"number": number, "customer": customer, "amount": amount, "currency": "EUR"}
-    event = {"id": f"evt_{secrets.token_hex(8)}", "type": EXAMPLE_TYPE, "created": _now()}
-    return event | {"invoice": invoice}
-
-
-def message_received(sender: str, subject: str, text: str, inbox: str = "support@acme.example") -> bytes:
-    """An AgentMail `message.received` as its documentation shows it (docs.agentmail.to: events)."""
-    message = {
-        "inbox_id": inbox,
-        "thread_id": f"thd_{secrets.token_hex(8)}",
-        "message_id": f"<{secrets.token_hex(10)}@example.com>",
-        "labels": ["received", "unread"],
-        "timestamp": _now(),
-        "from": sender,
-        "to": [inbox],
-        "subject": subject,
-        "preview": text[:80],
-        "text": text,
-        "size": len(text.encode()),
-    }
-    event = {"type": "event", "event_type": "message.received", "event_id": f"evt_{secrets.token_hex(10)}"}
-    return json.dumps(event | {"message": message}, ensure_ascii=False).encode()
-
-
-def inboxili_notice(
-    source: SourceSettings, type_: str, message_id: str, recipient: str, *, at: datetime | None = None
-) -> bytes:
-    """What became of a message, as we assume that Inboxili says it: the parts stand where the source looks for them."""
-    document: dict[str, Any] = {}
-    time_ = at.isoformat(timespec="milliseconds") if at else _now()
-    parts = {"key": f"evt_{secrets.token_hex(10)}", "type": type_, "time": time_}
-    for name, value in (parts | {"message": message_id, "recipient": recipient}).items():
-        _place(document, source.path(f"{name}_path"), value)
-    return json.dumps(document).encode()
-
-
-def _place(document: dict[str, Any], path: str, value: Any) -> None:
-    """Put a value at a dotted path: `data.id` is `{"data": {"id": …}}`. An empty path is none."""
-    *outer, last = path.split(".")
-    for name in outer:
-        if not isinstance(document.get(name), dict):
-            document[name] = {}
-        document = document[name]
-    if last:
-        document[last] = value
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds")

@@ -14,17 +14,16 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 
 from starlette.applications import Starlette
-from starlette.background import BackgroundTask
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from ledger import faults
 from ledger.database import Database
 from ledger.errors import LedgerError
 from ledger.payload import Malformed
+from ledger.receiver.accepted import OK
 from ledger.receiver.body import Hands, TooMuch
 from ledger.receiver.log import note, note_decisions
 from ledger.receiver.pulse import Tally
@@ -40,23 +39,6 @@ WEBHOOKS = "/webhooks/"
 FIELDS_JOINED = ", "
 
 log = logging.getLogger(__name__)
-
-
-class AfterAnswer(BackgroundTask):
-    """Runs when the answer is on its way: a place for tests to end the process."""
-
-    def __init__(self) -> None:
-        """Without a function: Starlette would run it in a thread, which costs more than storing the event."""
-
-    async def __call__(self) -> None:
-        faults.point("receiver.after_answer")
-
-
-OK = {
-    200: PlainTextResponse("ok\n", background=AfterAnswer()),
-    202: PlainTextResponse("ok\n", 202, background=AfterAnswer()),
-    204: Response(status_code=204, background=AfterAnswer()),
-}
 
 
 class Door:

@@ -13,8 +13,10 @@ from functools import partial
 
 from ledger.database import Database
 from ledger.errors import Unavailable
-from ledger.receiver.lane import Lane, SideLane, Waiting
+from ledger.receiver.lane import Lane
+from ledger.receiver.side_lane import SideLane
 from ledger.receiver.sources.adapter import Item
+from ledger.receiver.waiting import Waiting
 from ledger.receiver.writer import Writer
 from ledger.records import Acceptance
 from ledger.settings import ReceiverSettings

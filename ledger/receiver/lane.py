@@ -9,43 +9,19 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
-from functools import cached_property, partial
+from functools import partial
 
-from ledger import inbox
 from ledger.database import sqlstate
-from ledger.errors import LedgerError, Unavailable
+from ledger.errors import Unavailable
 from ledger.receiver.log import note
 from ledger.receiver.sources.adapter import Item
+from ledger.receiver.waiting import Waiting
 from ledger.receiver.writer import Writer, is_about_content, is_about_one, is_lock_timeout
 from ledger.records import Acceptance, Delivery, Unusable
 from ledger.settings import ReceiverSettings
 
 PATIENCE = 5  # while one writer is out, a second leaves this much later: one large commit is cheaper than two
 REFUSED_BY_THE_DATABASE = "The database cannot hold it as an event."
-
-
-class Waiting:
-    """One request: its items are stored together or not at all. `answer` is done when it is answered or gave up."""
-
-    def __init__(self, items: Sequence[Item]) -> None:
-        self.items = items
-        self.size = sum(len(item.body) for item in items)
-        self.answer: asyncio.Future[list[Acceptance]] = asyncio.get_running_loop().create_future()
-
-    @cached_property
-    def keys(self) -> frozenset[bytes]:
-        """What its locks are about. Worked out only when something hangs."""
-        return frozenset(inbox.lane_key(item) for item in self.items)
-
-    def settle(self, stored: list[Acceptance]) -> None:
-        with suppress(asyncio.InvalidStateError):  # it gave up; the repeat will find the row
-            self.answer.set_result(stored)
-
-    def refuse(self, error: LedgerError) -> None:
-        with suppress(asyncio.InvalidStateError):
-            self.answer.set_exception(error)
-            self.answer.exception()  # marked as seen: nobody may be waiting any more
 
 
 Hung = Callable[[list[Waiting]], None]
@@ -180,23 +156,6 @@ class Lane:
 
     def _tell(self, what: Callable[..., None], *values: object) -> None:
         self._loop.call_soon_threadsafe(what, *values)
-
-
-class SideLane(Lane):
-    """The deliveries of one hanging key at a time, together; whose lock still hangs goes to the end of the queue."""
-
-    def _take(self) -> list[Waiting]:
-        first = next((waiting for waiting in self._queue if not waiting.answer.done()), None)
-        if first is None:
-            self._queue.clear()
-            return []
-        alike = [w for w in self._queue if not w.answer.done() and not w.keys.isdisjoint(first.keys)]
-        others = [w for w in self._queue if not w.answer.done() and w.keys.isdisjoint(first.keys)]
-        self._queue = deque([*others, *alike[self._settings.batch_max :]])
-        return alike[: self._settings.batch_max]
-
-    def _is_to_be_halved(self, part: list[Waiting], error: Exception) -> bool:
-        return not is_lock_timeout(error) and super()._is_to_be_halved(part, error)
 
 
 def _unusable(item: Item) -> Unusable:

@@ -10,15 +10,15 @@ import asyncio
 from typing import Any, cast
 
 import httptools
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 from ledger.receiver.line import Line
+from ledger.receiver.offers import OfferedProtocol
 from ledger.receiver.pulse import Tally
 from ledger.receiver.refused import REFUSED
 from ledger.refusals import Refusal
 
 HEAD_BYTES_MAX = 65_536
-FRAMING = (b"content-length", b"transfer-encoding")
 
 
 def _answer(status_line: str) -> bytes:
@@ -31,7 +31,7 @@ TOO_SLOW = _answer("408 Request Timeout")
 TOO_LARGE = _answer("431 Request Header Fields Too Large")
 
 
-class Protocol(HttpToolsProtocol):
+class Protocol(OfferedProtocol):
     """One connection. An answer that is still owed to an earlier request is given before anything is closed."""
 
     def __init__(self, *args: Any, tally: Tally, head_within_s: float, **kwargs: Any) -> None:
@@ -40,7 +40,6 @@ class Protocol(HttpToolsProtocol):
         self._head_bytes = 0  # that came since the last whole head, or piece of a body
         self._head_timer: asyncio.TimerHandle | None = None
         self._running: RequestResponseCycle | None = None
-        self._is_deaf = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         self._line = Line(transport)
@@ -62,9 +61,7 @@ class Protocol(HttpToolsProtocol):
     def _feed(self, data: bytes) -> bytes:
         """What is still to be parsed."""
         try:
-            self.parser.feed_data(data)
-        except httptools.HttpParserUpgrade as offer:
-            return self._pass_over(offer, data)
+            return self.parse(data)
         except httptools.HttpParserError:
             self._turn_away(NOT_HTTP, Refusal.NOT_HTTP)
         return b""
@@ -75,19 +72,6 @@ class Protocol(HttpToolsProtocol):
         elif self._head_bytes and self._head_timer is None:
             self._await_head()
 
-    def _pass_over(self, offer: httptools.HttpParserUpgrade, data: bytes) -> bytes:
-        """What stands behind a head that offers another protocol, as Java's client does with its first request.
-
-        httptools takes such a head for the end of HTTP and gives no body. Another parser goes on behind a head that
-        says the same about the body and offers nothing; it is parsed with its callbacks turned off.
-        """
-        framing = [(n, v) for n, v in self.cycle.scope["headers"] if n in FRAMING]
-        self.parser, self._is_deaf = httptools.HttpRequestParser(self), True
-        self.parser.feed_data(b"POST / HTTP/1.1\r\n" + b"".join(b"%b: %b\r\n" % field for field in framing))
-        self.cycle.more_body = True
-        self.parser.feed_data(b"\r\n")
-        return data[offer.args[0] :]
-
     def eof_received(self) -> bool:  # type: ignore[override]
         """A sender may close its half when it has said everything: it still gets its answers."""
         if self._owes_an_answer:
@@ -96,23 +80,9 @@ class Protocol(HttpToolsProtocol):
 
     # -- the parser's callbacks ---------------------------------------------------------------------------
 
-    def on_message_begin(self) -> None:
-        if not self._is_deaf:
-            super().on_message_begin()
-
-    def on_url(self, url: bytes) -> None:
-        if not self._is_deaf:
-            super().on_url(url)
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        if not self._is_deaf:
-            super().on_header(name, value)
-
     def on_headers_complete(self) -> None:
         self._head_came()
-        if not self._is_deaf:
-            super().on_headers_complete()
-        self._is_deaf = False
+        super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
         self._head_came()
@@ -171,8 +141,7 @@ class Protocol(HttpToolsProtocol):
         if self._owes_an_answer:
             self._end_after_answers()
             return
-        if self.cycle is None or not (self.cycle.more_body and self.cycle.response_started):
-            self.transport.write(
-                answer
-            )  # else its answer is given, and the rest of its body is nobody's business
+        is_given = self.cycle is not None and self.cycle.more_body and self.cycle.response_started
+        if not is_given:  # else it had its answer before its body came
+            self.transport.write(answer)
         self.transport.close()

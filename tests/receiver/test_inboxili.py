@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from inboxili import verify_webhook_signature
 
-from ledger import simulate
+from ledger import examples
 from ledger.errors import Misconfigured
 from ledger.receiver.sources.adapter import Forged
 from ledger.receiver.sources.inboxili import Inboxili
@@ -183,7 +183,7 @@ def test_a_wrong_setting_is_told_with_its_line(
 
 def test_what_simulate_invents_is_what_the_source_reads() -> None:
     adapter = source(message_path="data.message", recipient_path="data.to", type_path="data.what")
-    body = simulate.example(adapter.settings, 7)
+    body = examples.example(adapter.settings, 7)
     (item,) = adapter.read(signed(body), body, NOW)
     assert isinstance(item, Delivery)
     assert item.type == "delivered"

@@ -14,7 +14,7 @@ from uuid import uuid4
 
 import pytest
 
-from ledger import inbox, schema, simulate
+from ledger import examples, inbox, schema
 from ledger.database import Database
 from ledger.records import (
     Accepted,
@@ -109,7 +109,7 @@ ACTIONS = "SELECT kind, provider, state, cost FROM nottwice.actions ORDER BY id"
 
 
 def letter(**changes: Any) -> bytes:
-    event = json.loads(simulate.message_received("Ana Ruiz <ana@example.com>", "Hello", "Hi"))
+    event = json.loads(examples.message_received("Ana Ruiz <ana@example.com>", "Hello", "Hi"))
     event["message"].update(changes)
     return json.dumps(event).encode()
 
@@ -200,7 +200,7 @@ def test_every_letter_of_the_demo_can_be_answered(
     settings = demo(sandbox=sandbox.url)
     for person in people.PEOPLE:
         for subject, text in (*people.LETTERS, people.HOSTILE, people.REFUND)[:: len(people.PEOPLE) // 3]:
-            shop.handle("agentmail", simulate.message_received(person, subject, text))
+            shop.handle("agentmail", examples.message_received(person, subject, text))
         shop.handle("shop", json.dumps(people.payment(people.invoice_number()) | {}).encode())
     for number, email in enumerate(shop.contents()):
         provider = providers.build(settings, "agentmail" if email.in_reply_to else "inboxili")

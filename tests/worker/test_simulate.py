@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from svix.webhooks import Webhook, WebhookVerificationError
 
-from ledger import payload, simulate
+from ledger import examples, payload, simulate
 from ledger.errors import Misconfigured, Unavailable
 from ledger.settings import Settings, SourceSettings, load
 from tests.fix_sandbox import RawServer, Script
@@ -158,7 +158,7 @@ PATHS = [
 @pytest.mark.parametrize("options", PATHS, ids=range(len(PATHS)))
 def test_an_example_has_what_the_source_looks_for(options: dict[str, Any]) -> None:
     source = generic(**options)
-    first, second = (payload.parse(simulate.example(source, number)) for number in (1, 2))
+    first, second = (payload.parse(examples.example(source, number)) for number in (1, 2))
     for path in filter(None, (source.key_path, source.type_path, source.time_path, *source.key_with)):
         assert isinstance(payload.look_up(first, path), str)
     if source.key_path:

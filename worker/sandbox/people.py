@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import secrets
 
-from ledger import simulate
+from ledger import examples
 from worker.sandbox.handlers import BROKEN
 
 PEOPLE = (
@@ -45,7 +45,7 @@ AMOUNTS = ("12.00", "49.00", "89.90", "129.00", "240.50", "1999.00")
 def message(letter: tuple[str, str] | None = None) -> bytes:
     """A customer's letter, as AgentMail reports it."""
     subject, text = letter or (HOSTILE if random.random() < 0.03 else random.choice(LETTERS))
-    return simulate.message_received(random.choice(PEOPLE), subject, text)
+    return examples.message_received(random.choice(PEOPLE), subject, text)
 
 
 def broken() -> bytes:
@@ -64,4 +64,4 @@ def invoice_number() -> str:
 
 def payment(number: str) -> dict[str, object]:
     """A paid invoice, as the shop reports it."""
-    return simulate.invoice_paid(number, random.choice(PEOPLE), random.choice(AMOUNTS))
+    return examples.invoice_paid(number, random.choice(PEOPLE), random.choice(AMOUNTS))

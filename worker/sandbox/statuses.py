@@ -9,7 +9,7 @@ import secrets
 from datetime import datetime
 from typing import Any
 
-from ledger import simulate
+from ledger import examples
 from ledger.message_ids import mailbox
 from ledger.settings import SourceSettings
 from worker.sandbox.store import Mail
@@ -23,7 +23,7 @@ def spelled(source: SourceSettings, mail: Mail, what: str, at: datetime, *, echo
     """The body of the webhook that tells it. `echo` sends our labels along."""
     if source.kind == "inboxili":
         type_ = next((t for t, means in source.notice_types.items() if means == what), what)
-        return simulate.inboxili_notice(source, type_, mail.message_id, mailbox(mail.recipients[0]), at=at)
+        return examples.inboxili_notice(source, type_, mail.message_id, mailbox(mail.recipients[0]), at=at)
     return _agentmail(mail, what, at, {"labels": [*mail.labels, "sent"]} if echo else {})
 
 
