@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ledger import simulate
+from ledger import examples, simulate
 from tests.failures.house import CONFIG, House, event, until
 
 SOURCES = """
@@ -110,10 +110,10 @@ def test_inb_11_webhooks_about_mail_that_somebody_else_sent(telling: House) -> N
     settings = telling.settings
     source, kinds = settings.sources["inboxili"], ("delivered", "bounced")
     told = [
-        simulate.inboxili_notice(source, kinds[n % 2], f"<theirs-{n}@example.com>", f"x{n}@example.com")
+        examples.inboxili_notice(source, kinds[n % 2], f"<theirs-{n}@example.com>", f"x{n}@example.com")
         for n in range(20)
     ]
-    told.append(simulate.inboxili_notice(source, "bounced", ours, "payer@example.com"))
+    told.append(examples.inboxili_notice(source, "bounced", ours, "payer@example.com"))
     assert set(simulate.post_all(settings, "inboxili", told * 8)) == {200}
     until(lambda: telling.value("SELECT bool_and(state = 'completed') FROM nottwice.events"))
     assert telling.value("SELECT count(*) FROM nottwice.events") == 22
