@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from tests.failures.house import House, event, until
+from tests.failures.house import WITHIN_S, House, event, until
 
 BOUNDARIES = ("worker.after_claim", "worker.in_handler", "worker.before_commit", "worker.after_commit")
 
@@ -99,7 +99,7 @@ def test_a_worker_keeps_crashing_on_one_event(chain: House) -> None:
             running.append(chain.worker())
         return chain.state(key) == "failed"
 
-    until(state)
+    until(state, within_s=3 * WITHIN_S)  # five processes, one after the other
     until(lambda: all(chain.state(k) == "completed" for k, _ in beside))
     assert all(chain.effects(k) == 1 for k, _ in beside)
     assert chain.value("SELECT max(attempts) FROM nottwice.events WHERE type = 'order.placed'") <= 2
