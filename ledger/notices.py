@@ -18,6 +18,7 @@ from ledger.payload import shown
 from ledger.records import Evidence, PointsTo
 
 RECIPIENT_CHARACTERS_MAX = 320  # RFC 5321, 4.5.3.1: 64, @, 255
+RECIPIENTS_MAX = 1000  # of one notice; no provider of ours takes as many in one message
 DETAIL_CHARACTERS_MAX = 500
 
 
@@ -81,7 +82,9 @@ def origin(tx: Transaction, event_id: int) -> str:
 
 def _store(tx: Transaction, notice: Notice, key: str, event_id: int) -> bool:
     """Whether it is new; an event that is worked again says nothing new."""
-    found = sorted({mailbox(shown(r))[:RECIPIENT_CHARACTERS_MAX] for r in notice.recipients}) or [""]
+    found = sorted({mailbox(shown(r))[:RECIPIENT_CHARACTERS_MAX] for r in notice.recipients})[
+        :RECIPIENTS_MAX
+    ] or [""]
     stored = tx.execute(
         """INSERT INTO nottwice.notices (account, message_id, recipient, recipient_digest, what, detail, occurred_at, event_id)
            SELECT :account, :key, r.recipient, sha256(convert_to(r.recipient, 'UTF8')), :what, :detail, :occurred_at, :event_id

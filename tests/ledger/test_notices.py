@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -382,3 +385,25 @@ def test_a_crowd_of_recipients_is_one_row_each(sends: Sends, provider: Provider)
     sends.tried(action_id, Accepted(M1))
     provider.says("sent", M1, *email.to)
     assert len(provider.shown(action_id)) == 60
+    provider.says("sent", M2, *(f"p{n}@example.com" for n in range(3000)))  # nobody's, and beyond all use
+    assert (
+        sends.rows("SELECT count(*) AS n FROM nottwice.notices WHERE message_id = 'm-2@provider.example'")[
+            0
+        ].n
+        == 1000
+    )
+
+
+@given(st.permutations(range(6)))
+def test_the_order_of_arrival_makes_no_difference(order: list[int]) -> None:
+    at = datetime(2026, 3, 1, tzinfo=UTC)
+    told = [("bounced", 3), ("sent", 1), ("delivered", 1), ("complained", 5), ("sent", 1), ("rejected", 2)]
+    rows = [
+        SimpleNamespace(id=n, recipient_id=n % 2, message_id="m", recipient=f"r{n % 2}", what=what, occurred_at=at + timedelta(seconds=s),
+                        noted_at=at, event_id=n, detail="")
+        for n, (what, s) in enumerate(told)
+    ]  # fmt: skip
+    arrived = [rows[n] for n in order]
+    first, second = views_notices._standings(arrived)  # type: ignore[arg-type]
+    assert [one.what.value for one in first.said] == ["sent", "delivered", "bounced"]
+    assert [one.what.value for one in second.said] == ["sent", "rejected", "complained"]
