@@ -59,6 +59,7 @@ CROSS JOIN LATERAL (
     SELECT CASE WHEN before.looks < cardinality(waits_s) THEN doubt.since + make_interval(secs => waits_s[before.looks + 1])
                 ELSE before.last_at + make_interval(secs => waits_s[cardinality(waits_s)]) END AS due_at) AS next
 WHERE a.account = ANY(CAST(:accounts AS text[]))
+  AND (a.until > now() OR NOT EXISTS (SELECT FROM nottwice.lookups l WHERE l.action_id = a.id))
   AND (before.looks = 0 OR a.until > greatest(now(), next.due_at))
   AND NOT EXISTS (SELECT FROM nottwice.lookups l WHERE l.action_id = a.id AND l.done_at IS NULL)
 LIMIT :most

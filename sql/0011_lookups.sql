@@ -24,17 +24,18 @@ CREATE UNIQUE INDEX one_open_lookup_per_action ON nottwice.lookups (action_id) W
 CREATE INDEX lookups_due ON nottwice.lookups (due_at, id) WHERE done_at IS NULL;
 CREATE INDEX lookups_of ON nottwice.lookups (action_id, id);
 
--- The uncertain sends: few, however many wait or are done.
-CREATE INDEX actions_in_doubt ON nottwice.actions (id)
-    WHERE state IN ('approved', 'needs_review') AND verdict IN ('nobody_knows', 'safe_to_try_again');
-
--- Those whose next step is a person's, or may make a second copy; `until` is when it is taken. Nobody looks while the
--- same key may be tried: the retry asks the same question, and settles it.
+-- Sends whose next step is a person's, or may make a second copy; `until` is when it is taken. Nobody looks while the
+-- same key may be tried: the retry asks the same question, and settles it. What was left alone for a day after that,
+-- because no worker was there, is a person's to look up again.
+CREATE INDEX actions_in_doubt ON nottwice.actions (coalesce(evidence_until, due_at))
+    WHERE (state = 'needs_review' AND verdict IN ('nobody_knows', 'safe_to_try_again') OR state = 'approved' AND verdict = 'nobody_knows')
+      AND NOT decided_send AND first_started_at IS NOT NULL;
 CREATE VIEW nottwice.sends_in_doubt AS
     SELECT id, account, review_since, coalesce(evidence_until, due_at) AS until
     FROM nottwice.actions
-    WHERE state IN ('approved', 'needs_review') AND verdict IN ('nobody_knows', 'safe_to_try_again')
-      AND (state = 'needs_review' OR verdict = 'nobody_knows') AND NOT decided_send AND first_started_at IS NOT NULL;
+    WHERE (state = 'needs_review' AND verdict IN ('nobody_knows', 'safe_to_try_again') OR state = 'approved' AND verdict = 'nobody_knows')
+      AND NOT decided_send AND first_started_at IS NOT NULL
+      AND coalesce(evidence_until, due_at) > now() - interval '1 day';
 GRANT SELECT ON nottwice.sends_in_doubt TO nottwice_worker;
 
 GRANT SELECT, INSERT, UPDATE, DELETE ON nottwice.lookups TO nottwice_worker;

@@ -10,7 +10,7 @@ from uuid import uuid4
 
 import pytest
 
-from ledger import answers
+from ledger import actions, answers
 from ledger.database import Database
 from ledger.records import Answered, LookUp, Unanswered, Worker
 from tests.fix_sandbox import Sandbox
@@ -112,6 +112,27 @@ def test_what_went_out_is_settled_before_a_person_is_asked(
     assert workshop.value("SELECT message_id FROM nottwice.actions") == message_id
     assert len(sandbox.mails) == 1 and len(sandbox.requests) == 1
     notes.wait_for("looked up", action_id=action, outcome="answered", state="sent")
+
+
+def test_snd_06_when_its_key_is_over_a_send_is_looked_up_and_not_repeated(
+    workshop: Workshop, sandbox: Sandbox, reconcilers: Reconcilers, propose_one: Callable[..., int]
+) -> None:
+    """A day and ten minutes after a try of unknown outcome, by a worker that was away."""
+    action = propose_one()
+    workshop.run(
+        """WITH tried AS (INSERT INTO nottwice.action_attempts (action_id, number, token, worker, account, started_at, answered_at, outcome)
+                          VALUES (:id, 1, gen_random_uuid(), gen_random_uuid(), 'post', now() - interval '24 h 10 min',
+                                  now() - interval '24 h 9 min', 'unknown'))
+           UPDATE nottwice.actions SET first_started_at = now() - interval '24 h 10 min', attempts = 1,
+                  verdict = 'safe_to_try_again' WHERE id = :id""",
+        id=action,
+    )
+    message_id = went_out(sandbox, workshop, action)
+    sandbox.http.delete("/sandbox/keys")
+    workshop.database.run(actions.expire)
+    assert state_of(workshop, action) == "needs_review"
+    pump_until(reconcilers(), lambda: state_of(workshop, action) == "sent")
+    assert [mail["message_id"] for mail in sandbox.mails] == [message_id]
 
 
 def test_what_is_not_found_stays_on_the_desk_and_is_kept_once(
