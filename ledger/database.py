@@ -141,15 +141,20 @@ class Database:
 def usable(url: str) -> str:
     """The URL itself. Raises Misconfigured for what neither SQLAlchemy nor libpq could use, without the URL."""
     try:
-        parts = sa.make_url(url)
-        options = parts.translate_connect_args(username="user", database="dbname") | dict(parts.query)
-        psycopg.conninfo.make_conninfo("", **options)
+        psycopg.conninfo.make_conninfo("", **connect_options(url))
     except (sa.exc.ArgumentError, psycopg.ProgrammingError, ValueError) as error:
         what = (
             str(error).strip() if isinstance(error, psycopg.ProgrammingError) else "it is not written as one"
         )
         raise Misconfigured(f"DATABASE_URL cannot be used: {what}.") from None
     return url
+
+
+def connect_options(url: str | sa.URL) -> dict[str, Any]:
+    """What psycopg is called with for a URL, one that names several hosts included."""
+    parts = sa.make_url(url)
+    _, options = parts.get_dialect()().create_connect_args(parts)
+    return dict(options)
 
 
 def sqlstate(error: BaseException) -> str | None:

@@ -41,13 +41,24 @@ def database_url() -> str | None:
     if not found or scheme not in SCHEMES:
         raise Misconfigured(f"DATABASE_URL is no address of a PostgreSQL server. Write it as {URL_FORM}.")
     try:
-        urlsplit(given).port  # noqa: B018 - raises for what is no number
+        return _with_hosts_apart(rest)
     except ValueError:
         raise Misconfigured(
-            f"DATABASE_URL cannot be read. Write it as {URL_FORM}, with one host, and with %40 for an @, "
-            "%2F for a / and %23 for a # in the password."
+            f"DATABASE_URL cannot be read. Write it as {URL_FORM}, several hosts with a comma between, and with "
+            "%40 for an @, %2F for a / and %23 for a # in the password."
         ) from None
-    return f"postgresql+psycopg://{rest}"
+
+
+def _with_hosts_apart(rest: str) -> str:
+    """`login@a:1,b:2/ledger`, as libpq writes a primary and its standbys, in SQLAlchemy's spelling. Raises ValueError."""
+    parts = urlsplit(f"//{rest}")
+    login, at, hosts = parts.netloc.rpartition("@")
+    for host in hosts.split(","):
+        urlsplit(f"//{host}").port  # noqa: B018 - raises for what is no number
+    if "," not in hosts:
+        return f"postgresql+psycopg://{rest}"
+    query = "&".join(filter(None, (parts.query, *(f"host={host}" for host in hosts.split(",")))))
+    return f"postgresql+psycopg://{login}{at}{parts.path}?{query}"
 
 
 def secret_variable(name: str) -> str:

@@ -18,7 +18,7 @@ from typing import Any
 import psycopg
 import sqlalchemy as sa
 
-from ledger.database import Database, sqlstate
+from ledger.database import Database, connect_options, sqlstate
 from ledger.errors import Misconfigured, Unavailable, WrongSchema
 
 Connection = psycopg.Connection[tuple[Any, ...]]
@@ -114,11 +114,10 @@ def _numbered(folder: Path, prefix: str) -> Iterator[tuple[str, str]]:
 
 @contextmanager
 def _connection(url: str | sa.URL) -> Iterator[Connection]:
-    parts = sa.make_url(url).translate_connect_args(username="user", database="dbname")
-    query: dict[str, Any] = {"connect_timeout": CONNECT_TIMEOUT_S, **sa.make_url(url).query}
+    options = {"connect_timeout": CONNECT_TIMEOUT_S, **connect_options(url)}
     try:
         # No prepared statements: they do not survive a pooler in transaction mode.
-        with psycopg.connect(**parts, **query, autocommit=True, prepare_threshold=None) as connection:
+        with psycopg.connect(**options, autocommit=True, prepare_threshold=None) as connection:
             yield connection
     except psycopg.OperationalError as error:
         raise Unavailable(f"The database cannot be reached: {_first_line(error)}") from error

@@ -21,8 +21,9 @@ from typer.testing import CliRunner
 from ledger import schema
 from ledger.cli import app
 from ledger.database import Database
+from ledger.embedded import Cluster
 from ledger.receiver.__main__ import main as receive
-from tests.fix_home import NOBODY_LISTENS, SECRET, SHOP
+from tests.fix_home import NOBODY_LISTENS, SECRET, SHOP, UNSAFE
 from worker.__main__ import main as work
 from worker.sandbox.__main__ import main as sandbox
 
@@ -237,6 +238,21 @@ def test_the_old_spelling_of_a_url_is_understood(
         "DATABASE_URL", login_url("nottwice_console").replace("postgresql+psycopg://", "postgres://")
     )
     assert desk.say("status").code == 0
+
+
+def test_a_primary_and_its_standby_are_one_url(
+    desk: Desk, cluster: Cluster, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As libpq writes it; the first does not answer, the second does. For those that migrate and those that ask."""
+    there = str(cluster.socket).replace("/", "%2F")
+    name = sa.make_url(database_url).database
+    monkeypatch.setenv(
+        "DATABASE_URL",
+        f"postgresql://postgres@127.0.0.1:1,{there}:5432/{name}?target_session_attrs=read-write",
+    )
+    desk.config.write_text(UNSAFE)
+    assert desk.say("status") == Said(0, "")
+    assert desk.say("migrate") == Said(0, "")
 
 
 def test_a_server_that_is_too_old(desk: Desk, database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
