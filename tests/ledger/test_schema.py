@@ -196,7 +196,7 @@ def _migrate_elsewhere(url: str) -> subprocess.Popen[str]:
 
 
 def _printed(process: subprocess.Popen[str]) -> int:
-    out, errors = process.communicate(timeout=15)
+    out, errors = process.communicate(timeout=60)
     assert process.returncode == 0, errors
     return int(out)
 
