@@ -5,6 +5,7 @@ What is no text is shown as numbers; what is JSON gets line breaks between its t
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass
 from typing import Any
@@ -71,6 +72,11 @@ def value_at(document: Any, path: tuple[str, ...]) -> Any:
 def spelled(path: tuple[str, ...]) -> str:
     """`data.lines.0.amount`; the document itself is `(all of it)`."""
     return ".".join(path) or "(all of it)"
+
+
+def value_words(value: Any) -> str:
+    """A value as JSON has it, but a text of its own without quotes. No digit of a number is lost."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
 
 
 def _is_json(body: bytes) -> bool:

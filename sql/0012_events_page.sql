@@ -138,24 +138,9 @@ REVOKE EXECUTE ON FUNCTION nottwice.reveal FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION nottwice.reveal TO nottwice_support, nottwice_engineer, nottwice_auditor, nottwice_admin;
 DROP FUNCTION nottwice.reveal_action;
 
--- All leaves of a document by their path; an empty object or list is a leaf.
-CREATE FUNCTION nottwice.leaves(document jsonb) RETURNS TABLE (path text[], leaf jsonb) LANGUAGE sql IMMUTABLE AS $$
-    WITH RECURSIVE tree AS (
-        SELECT CAST('{}' AS text[]) AS path, document AS node
-        UNION ALL
-        SELECT tree.path || part.name, part.node FROM tree, LATERAL (
-            SELECT o.key AS name, o.value AS node
-            FROM jsonb_each(CASE WHEN jsonb_typeof(tree.node) = 'object' THEN tree.node END) AS o
-            UNION ALL
-            SELECT CAST(l.n - 1 AS text), l.value
-            FROM jsonb_array_elements(CASE WHEN jsonb_typeof(tree.node) = 'array' THEN tree.node END)
-                 WITH ORDINALITY AS l(value, n)) AS part)
-    SELECT tree.path, tree.node FROM tree
-    WHERE jsonb_typeof(tree.node) NOT IN ('object', 'array') OR tree.node IN ('{}', '[]')
-$$;
-
 -- Where a later content differs from the first, without the values: the names of members, and on which side each is.
--- Nothing comes back when one of the two is gone or is no document that PostgreSQL can hold.
+-- What is equal is not gone into, so that two long contents with few differences are compared soon. Nothing comes back
+-- when one of the two is gone or is no document that PostgreSQL can hold.
 CREATE FUNCTION nottwice.changed_paths(wanted bigint, most integer)
 RETURNS TABLE (path text[], in_first boolean, in_later boolean)
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = nottwice, pg_temp AS $$
@@ -167,12 +152,29 @@ BEGIN
            CAST(replace(convert_from(c.body, 'UTF8'), '\u0000', '\ufffd') AS jsonb) INTO earlier, later
     FROM nottwice.conflicts c JOIN nottwice.event_contents f ON f.event_id = c.event_id WHERE c.id = wanted;
     RETURN QUERY
-        SELECT coalesce(a.path, b.path), a.path IS NOT NULL, b.path IS NOT NULL
-        FROM nottwice.leaves(earlier) AS a FULL JOIN nottwice.leaves(later) AS b ON b.path = a.path
-        WHERE a.leaf IS DISTINCT FROM b.leaf ORDER BY 1 LIMIT most;
+        WITH RECURSIVE pair AS (
+            SELECT CAST('{}' AS text[]) AS at, earlier AS a, later AS b, nottwice.parts_of(earlier, later) AS parts
+            WHERE earlier IS DISTINCT FROM later
+            UNION ALL
+            SELECT pair.at || part.name, part.a, part.b, nottwice.parts_of(part.a, part.b) FROM pair, LATERAL (
+                SELECT coalesce(x.key, y.key) AS name, x.value AS a, y.value AS b
+                FROM jsonb_each(CASE pair.parts WHEN 'object' THEN pair.a END) AS x
+                FULL JOIN jsonb_each(CASE pair.parts WHEN 'object' THEN pair.b END) AS y ON y.key = x.key
+                UNION ALL
+                SELECT CAST(coalesce(x.n, y.n) - 1 AS text), x.value, y.value
+                FROM jsonb_array_elements(CASE pair.parts WHEN 'array' THEN pair.a END) WITH ORDINALITY AS x(value, n)
+                FULL JOIN jsonb_array_elements(CASE pair.parts WHEN 'array' THEN pair.b END) WITH ORDINALITY AS y(value, n)
+                       ON y.n = x.n) AS part
+            WHERE part.a IS DISTINCT FROM part.b)
+        SELECT pair.at, pair.a IS NOT NULL, pair.b IS NOT NULL FROM pair WHERE pair.parts IS NULL ORDER BY 1 LIMIT most;
 EXCEPTION WHEN data_exception OR program_limit_exceeded THEN
     RETURN;
 END
 $$;
 REVOKE EXECUTE ON FUNCTION nottwice.changed_paths FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION nottwice.changed_paths TO nottwice_support, nottwice_engineer, nottwice_auditor, nottwice_admin;
+
+-- What two values have parts as: both objects, or both lists; NULL for everything else.
+CREATE FUNCTION nottwice.parts_of(a jsonb, b jsonb) RETURNS text LANGUAGE sql IMMUTABLE AS $$
+    SELECT CASE WHEN jsonb_typeof(a) = jsonb_typeof(b) AND jsonb_typeof(a) IN ('object', 'array') THEN jsonb_typeof(a) END
+$$;

@@ -13,8 +13,9 @@ from dashboard.screens import events_body
 from dashboard.screens.events_words import moment, size
 from dashboard.words import named
 from ledger import conflicts, views_kept
+from ledger.errors import TooSlow
 from ledger.payload import Malformed, parse, shown
-from ledger.readable import spelled, value_at
+from ledger.readable import spelled, value_at, value_words
 from ledger.views_kept import PATHS_MAX, Change, Conflict
 
 MASKED, MISSING = "•••", "– not there"
@@ -48,14 +49,18 @@ def draw(conflict: Conflict) -> None:
 
 
 def _changes(conflict: Conflict) -> list[Change]:
+    """None for what cannot be compared, or not while somebody waits."""
     source = session.house().settings.sources.get(conflict.source)
     ignored = source.ignored_members if source else ()
-    return session.read_soon(lambda tx: views_kept.changes(tx, conflict.id, ignored))
+    try:
+        return session.read_soon(lambda tx: views_kept.changes(tx, conflict.id, ignored))
+    except TooSlow:
+        return []
 
 
 def _table(changes: Sequence[Change], both: Any) -> None:
     if not changes:
-        st.caption("They cannot be compared part by part; their digests differ.")
+        st.caption("They cannot be compared part by part, or not in a moment. Their digests differ.")
         return
     documents = tuple(_document(raw) for raw in both) if both else None
     st.dataframe(frame(changes, documents), hide_index=True, row_height=38, height="content")
@@ -80,14 +85,7 @@ def _value(there: bool, document: Any, change: Change, revealed: object) -> str:
         return MISSING
     if revealed is None:
         return MASKED
-    return shown(_spelled_out(value_at(document, change.path))[:VALUE_CHARACTERS_MAX])
-
-
-def _spelled_out(value: Any) -> str:
-    """As JSON has it, but a text without its quotes."""
-    if value is None or isinstance(value, bool):
-        return {None: "null", True: "true", False: "false"}[value]
-    return str(value)
+    return shown(value_words(value_at(document, change.path))[:VALUE_CHARACTERS_MAX])
 
 
 def _document(raw: bytes) -> Any:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from decimal import Decimal
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ledger.readable import HEX_BYTES_MAX, laid_out, readable, spelled, value_at
+from ledger.readable import HEX_BYTES_MAX, laid_out, readable, spelled, value_at, value_words
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.text()
 DOCUMENTS = st.recursive(
@@ -67,4 +68,7 @@ def test_a_value_is_found_at_its_path() -> None:
     document = {"a": {"b": [{"c": 1}]}, "": 2}
     assert value_at(document, ("a", "b", "0", "c")) == 1 and value_at(document, ("",)) == 2
     assert value_at(document, ("a", "b", "7")) is None and value_at(document, ("a", "x", "y")) is None
+    assert [value_words(v) for v in ("007", 10**22, True, None, {"a": [Decimal("1.10")]})] == [
+        "007", "10000000000000000000000", "true", "null", '{"a": ["1.10"]}',
+    ]  # fmt: skip
     assert spelled(("a", "b", "0")) == "a.b.0" and spelled(()) == "(all of it)"
