@@ -15,9 +15,9 @@ from typing import Any, Protocol, TypeVar
 
 import sqlalchemy as sa
 
-from ledger import seals
+from ledger import audit_memory, seals
+from ledger.audit_memory import ENDS_EARLY, Break, Mark, Verification
 from ledger.database import Transaction
-from ledger.records import Person
 
 T = TypeVar("T")
 Progress = Callable[[int, int], None]  # entries checked, entries in all
@@ -25,64 +25,12 @@ Kept = tuple[int, bytes]  # a position in the chain, and the seal that stood the
 ROWS = 2000  # of a piece; one is a transaction of some 50 ms
 BACKDATED = timedelta(hours=1)  # more than any transaction lives, or clocks of two servers differ
 LOWEST = -(2**63)
-ENDS_EARLY = "The record ends too early, behind entry"
 
 
 class Run(Protocol):
     """Runs a read in a transaction of its own: `Database.run`, with or without a role."""
 
     def __call__(self, body: Callable[[Transaction], T], /) -> T: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Break:
-    """The first entry that does not fit, by its number, and how, in words."""
-
-    entry: int
-    words: str
-
-    @property
-    def heading(self) -> str:
-        """The answer in one sentence of ours and a number."""
-        if self.words.startswith(ENDS_EARLY):
-            return f"{ENDS_EARLY} {self.entry:,}."
-        return f"Entry {self.entry:,} does not fit the one before it."
-
-
-@dataclass(frozen=True, slots=True)
-class Verification:
-    """How many entries fit, from the first on, and the seal of the last of them; `broken` None: the record is whole.
-
-    `backdated` is the first entry dated over an hour before the one sealed before it: it was put in later, or the
-    server's clock was set back. `unsealed` counts those that wait for their seal for over a minute.
-    """
-
-    entries: int
-    hash: bytes
-    broken: Break | None
-    backdated: int | None
-    unsealed: int
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
-    """A recorded check. `who` is empty for the command line."""
-
-    checked_at: datetime
-    who: str
-    entries: int
-    broken: Break | None
-    backdated: int | None
-    unsealed: int
-
-
-@dataclass(frozen=True, slots=True)
-class _Mark:
-    """Where the chain must read as it was read before, and by whom."""
-
-    entries: int
-    hash: bytes
-    whose: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,44 +51,17 @@ def verify(
     Each piece is a transaction of its own: entries are only ever appended, so none of them needs the others'
     moment, and no table is kept from being cleaned.
     """
-    walk, end, marks = _Walk(), run(_last_seal), run(_marks)
+    walk, end, marks = _Walk(), run(_last_seal), run(audit_memory.marks)
     if kept is not None:
-        marks.append(_Mark(*kept, "somebody kept"))
+        marks.append(Mark(*kept, "somebody kept"))
     while walk.broken is None and walk.entries < end:
-        after = walk.entries
-        rows = run(lambda tx, after=after: tx.all(PIECE, after=after, rows=ROWS))  # type: ignore[misc]
+        rows = run(_piece(walk.entries, end))
+        if not rows:
+            break  # cut off under our feet; the next check says so
         walk = _walked(walk, rows, marks)
         progress(walk.entries, end)
     broken = walk.broken or _cut_off(walk, marks) or run(_lost) or _beside(run)
     return Verification(walk.entries, walk.hash, broken, walk.backdated, run(seals.unsealed))
-
-
-def record(tx: Transaction, found: Verification, by: Person | None) -> int:
-    """Keep what a check found, for the page and for the next check; returns the check's number."""
-    row = tx.one(
-        """INSERT INTO nottwice.audit_checks (person_id, entries, hash, broken_entry, broken, backdated, unsealed)
-           VALUES (:person, :entries, :hash, :broken_entry, :broken, :backdated, :unsealed) RETURNING id""",
-        person=by.id if by else None,
-        entries=found.entries,
-        hash=found.hash,
-        broken_entry=found.broken.entry if found.broken else None,
-        broken=found.broken.words if found.broken else None,
-        backdated=found.backdated,
-        unsealed=found.unsealed,
-    )
-    return int(row.id)
-
-
-def last_check(tx: Transaction) -> Check | None:
-    """The newest recorded check."""
-    row = tx.first(
-        """SELECT c.*, coalesce(p.name, '') AS who FROM nottwice.audit_checks c
-           LEFT JOIN nottwice.people p ON p.id = c.person_id ORDER BY c.id DESC LIMIT 1"""
-    )
-    if row is None:
-        return None
-    broken = Break(row.broken_entry, row.broken) if row.broken is not None else None
-    return Check(row.checked_at, row.who, row.entries, broken, row.backdated, row.unsealed)
 
 
 # ── The walk ──────────────────────────────────────────────────────────────────────────────────────────
@@ -148,11 +69,15 @@ def last_check(tx: Transaction) -> Check | None:
 PIECE = """
 SELECT s.sequence, s.audit_id, s.previous_hash, s.hash AS seal, a.*
 FROM nottwice.audit_seals s LEFT JOIN nottwice.audit a ON a.id = s.audit_id
-WHERE s.sequence > :after ORDER BY s.sequence LIMIT :rows
+WHERE s.sequence > :after AND s.sequence <= :end ORDER BY s.sequence LIMIT :rows
 """
 
 
-def _walked(walk: _Walk, rows: Sequence[sa.Row[Any]], marks: Sequence[_Mark]) -> _Walk:
+def _piece(after: int, end: int) -> Callable[[Transaction], Sequence[sa.Row[Any]]]:
+    return lambda tx: tx.all(PIECE, after=after, end=end, rows=ROWS)
+
+
+def _walked(walk: _Walk, rows: Sequence[sa.Row[Any]], marks: Sequence[Mark]) -> _Walk:
     for row in rows:
         words = _what_is_wrong(walk, row) or _differs(row, marks)
         if words:
@@ -176,7 +101,7 @@ def _what_is_wrong(walk: _Walk, row: sa.Row[Any]) -> str | None:
     return None
 
 
-def _differs(row: sa.Row[Any], marks: Sequence[_Mark]) -> str | None:
+def _differs(row: sa.Row[Any], marks: Sequence[Mark]) -> str | None:
     """A chain that is whole in itself, and yet not the one that was seen before."""
     for mark in marks:
         if mark.entries == row.sequence and mark.hash != bytes(row.seal):
@@ -184,21 +109,12 @@ def _differs(row: sa.Row[Any], marks: Sequence[_Mark]) -> str | None:
     return None
 
 
-def _cut_off(walk: _Walk, marks: Sequence[_Mark]) -> Break | None:
+def _cut_off(walk: _Walk, marks: Sequence[Mark]) -> Break | None:
     for mark in marks:
         if mark.entries > walk.entries:
             n = mark.entries - walk.entries
             return Break(walk.last, f"{ENDS_EARLY} {walk.last:,}: {n:,} that {mark.whose} are gone.")
     return None
-
-
-def _marks(tx: Transaction) -> list[_Mark]:
-    """The newest check that found the record whole."""
-    rows = tx.all(
-        """SELECT entries, hash, checked_at AT TIME ZONE 'UTC' AS at FROM nottwice.audit_checks
-           WHERE broken IS NULL AND entries > 0 ORDER BY id DESC LIMIT 1"""
-    )
-    return [_Mark(row.entries, bytes(row.hash), f"the check of {row.at:%d %b %H:%M} UTC saw") for row in rows]
 
 
 def _last_seal(tx: Transaction) -> int:

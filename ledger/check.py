@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
-from ledger import audit_check, refusals
+from ledger import audit_memory, refusals
 from ledger.awake import as_viewer, visit
 from ledger.database import Transaction
 from ledger.embedded import Cluster
@@ -127,7 +127,7 @@ WORDS = {
 
 def _record(tx: Transaction) -> Iterator[Finding]:
     """What the last check of the record found; nothing is walked here."""
-    last = audit_check.last_check(tx)
+    last = audit_memory.last_check(tx)
     if last is not None and last.broken is not None:
         yield _critical(f"The record is not whole: {last.broken.words} Do not change anything.")
 

@@ -6,13 +6,10 @@ in a named person's name: one of `[console] people` who is auditor or admin.
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from shutil import copyfileobj
-from typing import TYPE_CHECKING, Annotated, TextIO
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -20,9 +17,10 @@ from ledger.errors import Declined, Misconfigured
 from ledger.terminal import EXIT_CODES, NOT_DONE, Command, plain, progress, sentences, tell
 
 if TYPE_CHECKING:
-    from ledger.audit_check import Kept, Verification
+    from ledger.audit_check import Kept
     from ledger.audit_choice import Chosen
-    from ledger.audit_export import Exported, Form
+    from ledger.audit_export import Form
+    from ledger.audit_memory import Verification
     from ledger.database import Database, Transaction
     from ledger.records import Person
     from ledger.settings import Settings
@@ -131,13 +129,13 @@ def _record() -> Iterator[tuple[Settings, Database]]:
 
 
 def _verified(kept: Kept | None) -> Verification:
-    from ledger import audit_check
+    from ledger import audit_check, audit_memory
 
     with _record() as (_, database):
         read = lambda body: database.run(lambda tx: body(_as_auditor(tx)))  # noqa: E731 - Run, with a role
         with progress("checking entries") as advance:
             found = audit_check.verify(read, advance, kept=kept)
-        database.run(lambda tx: audit_check.record(_as_auditor(tx), found, None))
+        database.run(lambda tx: audit_memory.record(_as_auditor(tx), found, None))
     return found
 
 
@@ -179,64 +177,15 @@ def _say(found: Verification) -> None:
 
 
 def _hand_out(database: Database, by: Person, asked: Chosen, form: Form, file: Path) -> None:
-    """Through a file without a name: nothing of it is anywhere before its entry is committed."""
-    from tempfile import TemporaryFile
+    from ledger import audit_export, audit_file
 
-    from ledger import audit_export
-
-    with _place(file, form) as target, TemporaryFile("w+", encoding="utf-8", newline="") as spool:
-        made = _exported(database, by, asked, form, spool)
-        spool.seek(0)
-        copyfileobj(spool, target)
-        target.flush()
+    try:
+        made = audit_file.hand_out(database, by, asked, form, file)
+    except Declined as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(NOT_DONE) from None
     words = audit_export.entries(made.entries)
     typer.echo(f"{words} handed out, as {plain(by.name)}; recorded as entry {made.audit_id:,}.", err=True)
-
-
-def _exported(database: Database, by: Person, asked: Chosen, form: Form, spool: TextIO) -> Exported:
-    """Raises typer.Exit for what the ledger refuses; the record has the try."""
-    from uuid import uuid4
-
-    from ledger import audit, audit_export
-    from ledger.records import Act
-
-    act = Act(by, uuid4())
-
-    def write(tx: Transaction) -> Exported:
-        spool.seek(0)
-        spool.truncate()
-        return audit_export.export(tx, act, asked, form, spool)
-
-    try:
-        return database.run(write, role=by.role)
-    except Declined as error:
-        reason = str(error)
-    database.run(lambda tx: audit.refused(tx, act, audit_export.EXPORTED, "audit", 0, reason), role=by.role)
-    typer.echo(reason, err=True)
-    raise typer.Exit(NOT_DONE)
-
-
-@contextmanager
-def _place(file: Path, form: Form) -> Iterator[TextIO]:
-    """A new file that its owner alone may read, gone again when nothing was handed out; or standard output.
-
-    A spreadsheet takes a file for UTF-8 when it begins with a byte order mark.
-    """
-    if file == STDOUT:
-        yield sys.stdout
-        return
-    try:
-        number = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except OSError as error:
-        raise Misconfigured(
-            f"{file} cannot be written ({error.strerror}). Name a new file, or - to see it here."
-        ) from None
-    try:
-        with os.fdopen(number, "w", encoding="utf-8-sig" if form == "csv" else "utf-8", newline="") as target:
-            yield target
-    except BaseException:
-        file.unlink()
-        raise
 
 
 def _form(typed: str) -> Form:

@@ -8,10 +8,10 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from ledger import audit_check, audit_choice, seals
+from ledger import audit_choice, audit_memory, seals
 from ledger.audit import Entity
-from ledger.audit_check import Check
 from ledger.audit_choice import Chosen, Outcome, Place
+from ledger.audit_memory import Check
 from ledger.database import Transaction
 from ledger.errors import NotAllowed
 from ledger.records import Person, Role
@@ -138,7 +138,7 @@ def standing(tx: Transaction) -> Standing:
     row = tx.one(
         "SELECT now() AS now, (SELECT coalesce(max(sequence), 0) FROM nottwice.audit_seals) AS sealed"
     )
-    return Standing(row.sealed, seals.unsealed(tx), audit_check.last_check(tx), row.now)
+    return Standing(row.sealed, seals.unsealed(tx), audit_memory.last_check(tx), row.now)
 
 
 def must_check(who: Person) -> None:

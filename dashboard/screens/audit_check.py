@@ -7,8 +7,8 @@ from uuid import uuid4
 import streamlit as st
 
 from dashboard import components, session
-from ledger import audit_check, views_audit
-from ledger.audit_check import Verification
+from ledger import audit_check, audit_memory, views_audit
+from ledger.audit_memory import Verification
 from ledger.database import Transaction
 from ledger.records import Act
 from ledger.views_audit import Standing
@@ -37,4 +37,4 @@ def _check() -> None:
 
 def _record(tx: Transaction, act: Act, found: Verification) -> int:
     views_audit.must_check(act.person)
-    return audit_check.record(tx, found, act.person)
+    return audit_memory.record(tx, found, act.person)

@@ -17,7 +17,12 @@ KNOWN = {
     VerdictWord.SAFE_TO_TRY_AGAIN: "Safe to try again with the same key.",
     VerdictWord.NOBODY_KNOWS: "Nobody knows whether it went out.",
 }
-PAGES = {"action": ("review", "send", "Open the send"), "event": ("events", "event", "Open the event")}
+PAGES = {
+    "action": ("review", "send", "Open the send"),
+    "event": ("events", "event", "Open the event"),
+    "conflict": ("events", "conflict", "Open the conflict"),
+    "quarantine": ("events", "quarantined", "Open what is in quarantine"),
+}
 
 
 def open_asked() -> None:

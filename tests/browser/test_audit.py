@@ -52,7 +52,10 @@ def test_an_entry_opens_beside_the_list_and_its_address_follows(hall: Hall, visi
     expect(drawer).to_be_hidden(timeout=WAIT_MS)
     page.wait_for_function("() => !location.search.includes('entry')", timeout=WAIT_MS)
     page.goto(f"{hall.url}/audit?entry={number}")
-    expect(page.get_by_role("dialog").get_by_text("Entry")).to_be_visible(timeout=WAIT_MS)
+    expect(drawer.get_by_text("Entry")).to_be_visible(timeout=WAIT_MS)
+    pressed(page, "Open the send")
+    expect(page.get_by_role("heading", name="Receipt to ana.ruiz@example.com")).to_be_visible(timeout=WAIT_MS)
+    assert "/review?send=" in page.url
 
 
 def test_the_record_is_checked_and_what_was_touched_is_the_heading(alone: Hall, visit: Visit) -> None:

@@ -10,8 +10,8 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from dashboard.screens.audit import whole_or_not
-from ledger import audit, audit_check, people, seals
-from ledger.audit_check import Break, Check
+from ledger import audit, audit_check, audit_memory, people, seals
+from ledger.audit_memory import Break, Check
 from ledger.database import Database
 from ledger.records import Act, Person, Role
 from ledger.views_audit import Standing
@@ -54,7 +54,7 @@ def entries(database: Database) -> Database:
 
 def checked(database: Database) -> None:
     found = audit_check.verify(database.run)
-    database.run(lambda tx: audit_check.record(tx, found, None))
+    database.run(lambda tx: audit_memory.record(tx, found, None))
 
 
 # ── What it says ──────────────────────────────────────────────────────────────────────────────────────
@@ -109,7 +109,7 @@ def test_seals_that_are_late_are_said(app: App, database: Database) -> None:
     [
         (Break(18_231, "It was changed."), "Entry 18,231 does not fit the one before it."),
         (
-            Break(9, f"{audit_check.ENDS_EARLY} 9: 2 that somebody kept are gone."),
+            Break(9, f"{audit_memory.ENDS_EARLY} 9: 2 that somebody kept are gone."),
             "The record ends too early, behind entry 9.",
         ),
         (None, "The record is whole: 20,914 entries, checked at 09:40 UTC."),

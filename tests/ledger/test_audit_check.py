@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from sqlalchemy.exc import DBAPIError
 
-from ledger import audit_check, seals
-from ledger.audit_check import Verification
+from ledger import audit_check, audit_memory, seals
+from ledger.audit_memory import Verification
 from ledger.records import Role
 from tests.fix_sends import Sends
 from tests.ledger.test_seals import entries
@@ -24,7 +24,7 @@ def verified(sends: Sends, **more: object) -> Verification:
 
 def recorded(sends: Sends) -> Verification:
     found = verified(sends)
-    sends.by_console.run(lambda tx: audit_check.record(tx, found, None), role=Role.AUDITOR)
+    sends.by_console.run(lambda tx: audit_memory.record(tx, found, None), role=Role.AUDITOR)
     return found
 
 
@@ -57,6 +57,22 @@ def test_a_whole_record(sends: Sends, monkeypatch: pytest.MonkeyPatch) -> None:
     assert steps == [(2, 5), (4, 5), (5, 5)]
     last = sends.rows("SELECT hash FROM nottwice.audit_seals WHERE sequence = 5")[0]
     assert found.hash == bytes(last.hash)
+
+
+def test_what_is_sealed_during_a_check_is_for_the_next_one(
+    sends: Sends, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(audit_check, "ROWS", 2)
+    sealed(sends, 3)
+    steps: list[tuple[int, int]] = []
+
+    def told(done: int, of: int) -> None:
+        steps.append((done, of))
+        sealed(sends, 2)
+
+    found = audit_check.verify(sends.by_owner.run, told)
+    assert (found.entries, found.broken, steps) == (3, None, [(2, 3), (3, 3)])
+    assert verified(sends).entries == 7
 
 
 def test_an_empty_record_is_whole(sends: Sends) -> None:
@@ -214,12 +230,12 @@ def test_what_grows_after_a_check_stays_whole(sends: Sends) -> None:
 
 
 def test_the_last_check_is_remembered_with_who_made_it(sends: Sends) -> None:
-    assert sends.by_console.run(audit_check.last_check, role=Role.SUPPORT) is None
+    assert sends.by_console.run(audit_memory.last_check, role=Role.SUPPORT) is None
     sealed(sends, 2)
     eve = sends.person("Eve", Role.AUDITOR)
     found = audit_check.verify(lambda body: sends.by_console.run(body, role=Role.AUDITOR))
-    sends.by_console.run(lambda tx: audit_check.record(tx, found, eve), role=Role.AUDITOR)
-    last = sends.by_console.run(audit_check.last_check, role=Role.SUPPORT)
+    sends.by_console.run(lambda tx: audit_memory.record(tx, found, eve), role=Role.AUDITOR)
+    last = sends.by_console.run(audit_memory.last_check, role=Role.SUPPORT)
     assert last is not None
     assert (last.who, last.entries, last.broken, last.unsealed) == ("Eve", 2, None, 0)
 
@@ -229,7 +245,7 @@ def test_a_broken_check_is_remembered_and_compared_with_nothing(sends: Sends) ->
     open_up(sends)
     sends.sql("UPDATE nottwice.audit SET why = 'other' WHERE id = :id", id=ids[1])
     found = recorded(sends)
-    last = sends.by_owner.run(audit_check.last_check)
+    last = sends.by_owner.run(audit_memory.last_check)
     assert last is not None and last.broken == found.broken and last.entries == 1
 
 
@@ -237,7 +253,7 @@ def test_a_broken_check_is_remembered_and_compared_with_nothing(sends: Sends) ->
 def test_only_auditors_and_admins_record_a_check(sends: Sends, role: Role) -> None:
     found = verified(sends)
     with pytest.raises(DBAPIError, match="permission denied"):
-        sends.by_console.run(lambda tx: audit_check.record(tx, found, None), role=role)
+        sends.by_console.run(lambda tx: audit_memory.record(tx, found, None), role=role)
 
 
 @pytest.mark.parametrize("table", ["audit", "audit_seals", "audit_checks"])

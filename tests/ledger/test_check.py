@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from ledger import audit_check, check, refusals, workers
-from ledger.audit_check import Break, Verification
+from ledger import audit_memory, check, refusals, workers
+from ledger.audit_memory import Break, Verification
 from ledger.check import Level, findings, look
 from ledger.cli import app
 from ledger.database import Database
@@ -202,7 +202,7 @@ def test_an_audit_that_nobody_seals(found: Found, book: Ledger) -> None:
 def test_a_record_whose_last_check_found_it_broken(found: Found, book: Ledger) -> None:
     broken = Break(7, "Entry 7 was changed after it was sealed.")
     for last, n in ((Verification(6, b"", broken, None, 0), 1), (Verification(9, b"", None, None, 0), 0)):
-        book.database.run(lambda tx, last=last: audit_check.record(tx, last, None))  # type: ignore[misc]
+        book.database.run(lambda tx, last=last: audit_memory.record(tx, last, None))  # type: ignore[misc]
         levels = [(level, broken.words in what) for what, level in found().items()]
         assert levels == [(Level.CRITICAL, True)] * n
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
 import psycopg
 
-from ledger import audit, seals
+from ledger import audit, audit_check, seals
 from ledger.database import Database
 from ledger.embedded import Cluster
+from ledger.records import Act
 from tests.fix_sends import Sends
 
 ENTRY = "INSERT INTO nottwice.audit (role, act, entity, entity_id, outcome) VALUES ('policy', '{}', 'action', {}, 'refused')"
@@ -106,3 +110,31 @@ def test_a_rolled_back_entry_waits_for_nothing(sends: Sends) -> None:
         connection.exec_driver_sql(ENTRY.format("never", 1))
         connection.rollback()
     assert sends.rows("SELECT FROM nottwice.audit_unsealed") == []
+
+
+def test_writers_and_sealers_side_by_side_leave_a_whole_chain(sends: Sends) -> None:
+    """Four people write, two sealers race; each entry is sealed once, in the order of what its writer could see."""
+    acts = [sends.act(sends.person(name)) for name in ("Ann", "Bo", "Cy", "Di")]
+
+    def write(act: Act) -> None:
+        for n in range(25):
+            sends.decide(act, lambda tx, n=n: audit.refused(tx, act, "try", "action", n, "no"))  # type: ignore[misc]
+
+    def seal_until(done: Callable[[], bool]) -> None:
+        while not done() or sends.rows("SELECT FROM nottwice.audit_unsealed"):
+            sends.by_worker.run(lambda tx: seals.seal(tx, 7))
+
+    with ThreadPoolExecutor(6) as pool:
+        writers = [pool.submit(write, act) for act in acts]
+        sealers = [pool.submit(seal_until, lambda: all(one.done() for one in writers)) for _ in range(2)]
+        for one in (*writers, *sealers):
+            one.result(30)
+    found = audit_check.verify(sends.by_owner.run)
+    assert (found.entries, found.broken) == (100, None)
+    for act in acts:
+        order = sends.rows(
+            """SELECT a.entity_id FROM nottwice.audit_seals s JOIN nottwice.audit a ON a.id = s.audit_id
+               WHERE a.person_id = :person ORDER BY s.sequence""",
+            person=act.person.id,
+        )
+        assert [row.entity_id for row in order] == list(range(25))
