@@ -18,7 +18,7 @@ from tests.fix_seed import RECEIPT, mail
 
 pytestmark = pytest.mark.browser
 Visit = Callable[..., Page]
-WAIT_MS = 8_000
+WAIT_MS = 15_000
 
 
 def filled(hall: Hall) -> int:
