@@ -49,9 +49,7 @@ class Reconciler:
             return 0
         begun = 0
         while not self._stopping and (lookup := self._taken()):
-            threading.Thread(
-                target=self._carry, args=(lookup,), name=f"look-{lookup.id}", daemon=True
-            ).start()
+            self._begin(lookup)
             begun += 1
         return begun
 

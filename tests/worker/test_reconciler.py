@@ -246,6 +246,19 @@ def test_a_paused_account_is_not_asked(
     assert reconciler.pump() == 0 and slow.asked == []
 
 
+def test_it_waits_at_the_end_for_what_is_under_way(
+    workshop: Workshop, reconcilers: Reconcilers, doubt: Callable[..., int]
+) -> None:
+    doubt()
+    slow = Slow()
+    reconciler = reconcilers(slow)
+    pump_until(reconciler, lambda: slow.asked)
+    reconciler.stop()
+    assert not reconciler.join(0.01)
+    slow.let.set()
+    assert reconciler.join(WITHIN_S) and len(looks(workshop)) == 1
+
+
 def test_asked_to_stop_it_begins_nothing_new(
     workshop: Workshop, reconcilers: Reconcilers, doubt: Callable[..., int]
 ) -> None:
