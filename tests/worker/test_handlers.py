@@ -169,3 +169,17 @@ def test_a_worker_imports_no_providers_package_before_it_needs_one() -> None:
     look = f"import worker.daemon, sys; print([name for name in {heavy} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_what_a_call_needs_is_imported_before_its_deadline_runs() -> None:
+    """agentmail imports itself in pieces, each at its first use."""
+    look = """
+import sys
+import worker.providers.agentmail
+before = set(sys.modules)
+from agentmail import AgentMail
+AgentMail(api_key="k").inboxes.messages
+print(sorted(name for name in set(sys.modules) - before if name.startswith("agentmail.inboxes.") and name.endswith("client")))
+"""
+    done = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -13,6 +13,8 @@ from typing import Any
 from urllib.parse import quote
 
 # Else the package imports these at their first use: 0.2 s of processor time, within the deadline of a call.
+import agentmail.inboxes.client
+import agentmail.inboxes.messages.client  # noqa: F401
 import httpx
 from agentmail import AgentMail as Client
 from agentmail.core.api_error import ApiError
