@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
+from uuid import UUID
 
 import pandas as pd
 import streamlit as st
@@ -99,36 +100,38 @@ def _document(raw: bytes) -> Any:
 
 
 def mark_as_seen(conflict: Conflict) -> None:
-    if conflict.acknowledged_at is not None:
-        at = moment(conflict.acknowledged_at, conflict.now)
-        st.success(
-            f"**Marked as seen by {named(conflict.seen_by or '')}, at {at} UTC.**", icon=":material/check:"
-        )
-        return
     result = st.session_state.pop(f"marked_{conflict.id}", None)
     if result is not None:
         components.outcome(result, "conflict")
-    if session.chosen().role not in conflicts.MARKERS:
-        return
-    with st.container(border=True):
-        why = st.text_input(
-            "Anything to say about it? The audit keeps your words.", key=f"why_{conflict.id}", max_chars=500
-        )
-        if st.button("Mark as seen", type="primary", icon=":material/check:", key=f"mark_{conflict.id}"):
-            _mark(conflict, why)
-        st.caption("Nothing is done with either content; it leaves the list of new ones.")
+    if conflict.acknowledged_at is not None:
+        words = f"**Marked as seen by {named(conflict.seen_by or '')}, at {moment(conflict.acknowledged_at)} UTC.**"
+        st.success(words, icon=":material/check:")
+    elif session.chosen().role in conflicts.MARKERS:
+        with st.container(border=True):
+            label = "Anything to say about it? The audit keeps your words."
+            st.text_input(label, key=f"why_{conflict.id}", max_chars=500)
+            key = f"mark_{conflict.id}"
+            form = session.form_id("conflict", conflict.id, conflict.version, conflicts.SEEN)
+            st.button(
+                "Mark as seen",
+                key=key,
+                type="primary",
+                icon=":material/check:",
+                on_click=_mark,
+                args=(conflict, form),
+            )
+            st.caption("Nothing is done with either content; it leaves the list of new ones.")
 
 
-def _mark(conflict: Conflict, why: str) -> None:
-    form = session.form_id("conflict", conflict.id, conflict.version, conflicts.SEEN)
+def _mark(conflict: Conflict, form: UUID) -> None:
+    """As it was drawn, before it is drawn anew: a press on a stale page is answered, not swallowed."""
     result = session.act(
         conflicts.SEEN,
         conflict.id,
         lambda tx, act: conflicts.mark_seen(tx, conflict.id, conflict.version, act),
         form=form,
-        why=why,
+        why=str(st.session_state.get(f"why_{conflict.id}", "")),
         entity="conflict",
     )
     if not isinstance(result, session.Done):
         st.session_state[f"marked_{conflict.id}"] = result
-    st.rerun()

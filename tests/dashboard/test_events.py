@@ -167,6 +167,16 @@ def test_a_conflict_is_marked_as_seen_and_leaves_the_list(app: App, house: House
     assert titles(app("events", show="conflicts")) == ["Every key came with one content."]
 
 
+def test_who_marks_second_is_told_who_was_first(app: App, house: House, database: Database) -> None:
+    made = told(house)
+    ana, bo = (app("events", person=person, conflict=str(made.conflict)) for person in (0, 1))
+    ana.button(key=f"mark_{made.conflict}").click().run()
+    bo.button(key=f"mark_{made.conflict}").click().run()
+    assert any("Not done. Ana Soto was first." in block.value for block in bo.info)
+    assert any("Marked as seen by Ana Soto" in block.value for block in bo.success)
+    assert [outcome for *_, outcome in audited(database)] == ["done", "refused"]
+
+
 def test_quarantine_shows_bytes_that_are_no_text_as_numbers(app: App, house: House) -> None:
     made = told(house)
     at = app("events", show="quarantine")
