@@ -61,7 +61,8 @@ CROSS JOIN LATERAL (
 WHERE a.account = ANY(CAST(:accounts AS text[]))
   AND (a.until > now() OR NOT EXISTS (SELECT FROM nottwice.lookups l WHERE l.action_id = a.id))
   AND (before.looks = 0 OR a.until > greatest(now(), next.due_at))
-  AND NOT EXISTS (SELECT FROM nottwice.lookups l WHERE l.action_id = a.id AND l.done_at IS NULL)
+  AND NOT EXISTS (SELECT FROM nottwice.lookups l
+                  WHERE l.action_id = a.id AND (l.done_at IS NULL OR l.outcome = 'cannot_be_asked'))
 LIMIT :most
 ON CONFLICT (action_id) WHERE done_at IS NULL DO NOTHING
 """

@@ -218,6 +218,13 @@ def test_without_an_answer_nothing_is_known_and_no_page_becomes_stale(sends: Sen
     assert row.words == looked.reason  # type: ignore[union-attr]
 
 
+def test_who_cannot_be_asked_is_asked_once(sends: Sends) -> None:
+    action_id = in_doubt(sends)
+    record(sends, taken(sends, action_id), CannotBeAsked("cannot be asked"))
+    plan(sends)
+    assert open_of(sends, action_id) == []
+
+
 @pytest.mark.parametrize("looked", [NOTHING, found(HINT)], ids=["nothing", "hint"])
 def test_the_same_finding_is_kept_once(sends: Sends, looked: Answered) -> None:
     action_id = in_doubt(sends)
