@@ -6,6 +6,9 @@ export PYTHON
 # The demo's data and generated configuration stay in this clone, so two clones never meet.
 NOTTWICE_HOME ?= $(CURDIR)/var
 
+# The house is many short processes: each reads what the first one compiled, whatever the shell says.
+unexport PYTHONDONTWRITEBYTECODE
+
 BIN := .venv/bin
 
 .PHONY: help setup setup-test demo test screenshots bench lint format constraints clean
