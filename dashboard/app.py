@@ -19,6 +19,12 @@ from dashboard.words import named  # noqa: E402
 from ledger.errors import Misconfigured, Unavailable  # noqa: E402
 from ledger.records import Role  # noqa: E402
 
+NOBODY = """Nobody is named in [console] people, so nobody can act here. Add yourself to the configuration, and start the house again:
+
+[[console.people]]
+name = "Your Name"
+email = "you@example.com"
+role = "admin"   # or viewer, support, engineer, auditor"""
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 FIRST_PAGE = {Role.SUPPORT: "review", Role.ADMIN: "review"}  # for everybody else the overview
 
@@ -28,7 +34,7 @@ def main() -> None:
     _refuse_beyond_loopback()
     try:
         if not session.people_here():
-            raise Misconfigured("Nobody is named in [console] people, so nobody can act here. Add yourself.")
+            raise Misconfigured(NOBODY)
     except Misconfigured as error:
         st.title("The console cannot start as it is configured.", anchor=False)
         st.text(str(error))

@@ -32,8 +32,11 @@ POINTS: dict[str, tuple[str, State]] = {
     "sent": ("▲ it went out", "done"),
     "not_sent": ("▼ it did not", "waiting"),
     "neither": ("– neither", "waiting"),
+    "hint_sent": ("▲ may be it", "waiting"),  # no proof: it must not look like one
+    "hint_not_sent": ("▼ perhaps not", "waiting"),
 }
 Thing = Literal["send", "conflict"]
+REASON_CHARACTERS_MAX = 1000
 NOTHING_HERE = "There is nothing here, or you may not see it."
 
 
@@ -154,6 +157,21 @@ def verdict_block(word: str, reasons: Iterable[str], until: str) -> None:
     st.html(
         f"<section class='nt-verdict nt-{TONES[word]}'><h2>{html.escape(title)}</h2><ul>{items}</ul></section>"
     )
+
+
+def reason(label: str, *, key: str) -> str:
+    """A person's own words. The field has no limit of its own: it would drop a longer paste without a sign.
+
+    What is longer than the audit keeps counts as nothing said, and the person is told.
+    """
+    why = st.text_input(label, key=key)
+    if len(why) <= REASON_CHARACTERS_MAX:
+        return why
+    st.warning(
+        f"That has {len(why):,} characters; the audit keeps {REASON_CHARACTERS_MAX:,}. Please shorten it.",
+        icon=":material/edit:",
+    )
+    return ""
 
 
 # ── Notices ───────────────────────────────────────────────────────────────────────────────────────────

@@ -57,7 +57,7 @@ class Killer:
         self._kills += 1
         if self._supervisor.kill(victim):
             self._tell(
-                f"worker {victim.service.name} was killed; its work will be taken over within {self._within_s:g} s"
+                f"worker {victim.service.name} was killed, on purpose; its work will be taken over within {self._within_s:g} s"
             )
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import tomllib
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -105,9 +106,9 @@ class Settings(Tables):
             self.secret(provider.key)
 
     def rules(self, kind: str) -> KindRules:
-        """What holds for one kind of action. A kind without a table of its own has the careful defaults.
+        """What holds for one kind of action. A kind without a table of its own has the defaults: review, no approval.
 
-        Raises Misconfigured when it is not clear by which provider it goes.
+        Raises Misconfigured when it is not clear by which provider it goes, and for a name nearly like a configured one.
         """
         action = self.actions.get(kind) or self._unnamed_kind(kind)
         provider = self.providers[action.provider]
@@ -126,6 +127,12 @@ class Settings(Tables):
         )
 
     def _unnamed_kind(self, kind: str) -> ActionSettings:
+        """The careful defaults. A name that is nearly a configured one would lose its approval by a slip of the pen."""
+        if close := get_close_matches(kind, self.actions, n=1):
+            raise Misconfigured(
+                f"There is no [actions.{kind}]; did you mean {close[0]}? If not, add the table, however short, "
+                f"to {self.config or 'the configuration'}."
+            )
         if len(self.providers) != 1:
             raise Misconfigured(
                 f"There is no [actions.{kind}], and {len(self.providers)} providers to choose from. "

@@ -30,6 +30,10 @@ class Propose:
         recipients: tuple[str, ...] = (),
         about: str = "",
     ) -> Proposed:
+        if not isinstance(content, (Email, Mapping)):
+            raise TypeError(
+                f"propose() takes an Email or a mapping as its third argument, not {type(content).__name__}"
+            )
         to = recipients or (content.to + content.cc + content.bcc if isinstance(content, Email) else ())
         stored = content.content() if isinstance(content, Email) else content
         rules = self.settings.rules(kind)

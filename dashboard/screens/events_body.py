@@ -23,7 +23,7 @@ def ask(mark: str, label: str, show: Callable[[str], session.Result]) -> None:
         return
     why_first, why = session.chosen().role in session.WHY_FIRST, ""
     if why_first:
-        why = st.text_input(WHY, key=f"read_{mark}", max_chars=500)
+        why = components.reason(WHY, key=f"read_{mark}")
     with st.container(horizontal=True, vertical_alignment="center"):
         pressed = st.button(label, icon=":material/visibility:", key=f"show_{mark}")
         st.caption("The audit notes who reads it.", width="content")

@@ -74,7 +74,7 @@ def _sends(story: Story) -> None:
     if not story.sends and not about:
         return
     with st.container(border=True, gap="small"):
-        st.markdown("**What went out because of it**" if story.sends else "**What it tells about**")
+        st.markdown("**Sends because of it**" if story.sends else "**What it tells about**")
         for send in story.sends:
             _send(send)
         for action_id in about[:5]:

@@ -42,6 +42,10 @@ TRY_ENDINGS: dict[str | None, tuple[str, State, str]] = {
 }
 
 
+UNSENDABLE = "unsendable"  # worker/providers: we refused it ourselves, nothing left the house
+ENTITIES = {"action": "send"}  # in the console's words
+
+
 class Step(NamedTuple):
     """One line of the story. `what` and `who` may hold words of strangers."""
 
@@ -172,8 +176,10 @@ def _try(one: TryOf, kind: str, name: str) -> Step:
     words, tone, mark = TRY_ENDINGS[one.outcome]
     if one.outcome is None and one.abandoned_at:
         words, tone, mark = "was called, and the worker was stopped before the answer", "person", "?"
-    told = " ".join(part for part in (one.code, one.reason) if part)
-    words = f"{kind}, try {one.number}: {name} {words}" + (f" ({told})" if told else "")
+    who = "" if one.outcome == "refused" and one.code == UNSENDABLE else f"{name} "
+    words = words if who else "not given to the provider"
+    told = one.reason or one.code  # a code is for programs, so it stands in alone
+    words = f"{kind}, try {one.number}: {who}{words}" + (f" ({told})" if told else "")
     return Step(one.answered_at or one.abandoned_at or one.started_at, tone, mark, words, one.worker)
 
 
@@ -183,7 +189,9 @@ def _words(story: Story) -> Iterator[Step]:
 
 
 def _word(word: Word) -> str:
-    about = "" if word.entity == "event" else f" ({word.entity} {word.entity_id})"
+    about = (
+        "" if word.entity == "event" else f" about {ENTITIES.get(word.entity, word.entity)} {word.entity_id}"
+    )
     refused = "" if word.outcome == "done" else f", {word.outcome}"
     why = f" “{word.why}”" if word.why else ""
     return f"Decided{about}: {word.act}{refused}{why}"

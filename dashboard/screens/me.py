@@ -8,11 +8,11 @@ from dashboard import components, session
 from dashboard.words import named
 
 MAY = {
-    "viewer": "You see figures and lists, with recipients masked.",
-    "support": "You decide uncertain sends and approve proposed ones, and agree as second person.",
-    "engineer": "You see figures and lists, with recipients masked. Support or admin decides sends.",
-    "auditor": "You read everything and decide nothing.",
-    "admin": "You decide uncertain sends and approve proposed ones, and agree as second person.",
+    "viewer": "Sees figures and lists, with recipients masked.",
+    "support": "Decides uncertain sends, approves proposed ones, and agrees as second person. Reads own acts in the audit.",
+    "engineer": "Tries again what was set aside. Sees recipients masked; support or admin decides sends.",
+    "auditor": "Reads everything, checks and exports the record. Decides nothing.",
+    "admin": "Decides, approves, agrees as second person, tries again what was set aside, checks and exports the record.",
 }
 
 

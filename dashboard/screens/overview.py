@@ -36,7 +36,8 @@ def _figures() -> None:
         return
     if glance.gone_since is None and now.for_people != st.session_state.get("drawn_waiting"):
         st.rerun()  # the count in the navigation is drawn in full runs only
-    st.title(answer(now), anchor=False)
+    gone = glance.gone_since is not None
+    st.title(f"As last counted: {answer(now)}" if gone else answer(now), anchor=False)
     _links(now, glance)
     _metrics(now)
     _states(now)
@@ -63,8 +64,16 @@ def _links(now: Snapshot, glance: Glance[Snapshot]) -> None:
         if now.for_people and session.may_decide() and glance.gone_since is None:
             label = f"Decide {many(now.for_people, 'send')}"
             st.page_link(st.session_state["pages"]["review"], label=label, icon=":material/arrow_forward:")
+        if now.failed and glance.gone_since is None:
+            label, only = f"See {many(now.failed, 'event')} set aside", {"state": "failed"}
+            st.page_link(
+                st.session_state["pages"]["events"],
+                label=label,
+                icon=":material/arrow_forward:",
+                query_params=only,
+            )
         st.space("stretch")
-        age_caption(glance.age_s, "Live, counted")
+        age_caption(glance.age_s, "Counted" if glance.gone_since is not None else "Live, counted")
 
 
 def _metrics(now: Snapshot) -> None:

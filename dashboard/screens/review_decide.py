@@ -99,7 +99,7 @@ def _form(send: Send, pick: Decision) -> tuple[str, tuple[str, ...], str, bool]:
                 label, placeholder="as the provider shows it", max_chars=200, key=f"number_{mark}"
             )
         looked = st.pills("What did you look at?", LOOKED_AT, selection_mode="multi", key=f"looked_{mark}")
-        why = st.text_input("Why? The audit keeps your words.", key=f"why_{mark}", max_chars=500)
+        why = components.reason("Why? The audit keeps your words.", key=f"why_{mark}")
         pressed = st.form_submit_button(BUTTONS[pick], type="primary", width="stretch")
     return number, tuple(looked), why, pressed
 

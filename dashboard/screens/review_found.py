@@ -105,7 +105,8 @@ def tried(attempt: Attempt) -> str:
 def _evidence(send: Send) -> Iterator[tuple[str, str, str, str]]:
     for seen in send.evidence:
         weight = "" if seen.points_to == "neither" else " (proof)" if seen.proof else " (a hint, not a proof)"
-        yield seen.source, seen.found + weight, seen.points_to.value, clock(seen.observed_at, send.now)
+        points = seen.points_to.value if seen.proof or not weight else f"hint_{seen.points_to.value}"
+        yield seen.source, seen.found + weight, points, clock(seen.observed_at, send.now)
 
 
 def _silence(send: Send, kind: str) -> Iterator[tuple[str, str, str, str]]:
@@ -123,7 +124,7 @@ def how_to_find_out(send: Send) -> str:
     name, (first, last) = provider(send.provider), minutes(send)
     between = f"**between {clock(first, send.now)} and {clock(last)} UTC**"
     return (
-        f"1. In {name}'s own log, look for mail to the address below, {between}.\n"
+        f"1. In {name}'s own log, look for mail to the address and with the subject below, {between}.\n"
         "2. Or ask the customer whether it came.\n\n"
         "Found: choose **It was sent** and give its number. Not there: likely not sent, but their log can be "
         f"up to {LOG_LATE_MIN} min late. A miss is a hint, not a proof."

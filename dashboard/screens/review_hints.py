@@ -32,8 +32,8 @@ def _card(send: Send, hint: Hint) -> None:
         st.markdown("**Is this the message?**")
         components.mail_head([("Hint", hint.found), ("From", hint.source), ("Number", hint.message_id)])
         with st.form(f"adopt_{mark}", border=False, enter_to_submit=False):
-            why = st.text_input(
-                "Why is it this one? The audit keeps your words.", key=f"adopt_why_{mark}", max_chars=500
+            why = components.reason(
+                "Why is it this one? The audit keeps your words.", key=f"adopt_why_{mark}"
             )
             pressed = st.form_submit_button("It was this one: close as sent", width="stretch")
         st.caption(f"Nothing goes out. It is closed as sent, under this number at {provider(send.provider)}.")

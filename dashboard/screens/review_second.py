@@ -6,7 +6,7 @@ from typing import Any
 
 import streamlit as st
 
-from dashboard import session
+from dashboard import components, session
 from dashboard.screens.review_settled import open_send, show
 from dashboard.words import clock, harmless, named
 from ledger import decisions
@@ -53,7 +53,7 @@ def _form(send: Send, request: Request) -> None:
             selection_mode="multi",
             key=f"second_looked_{request.id}",
         )
-        why = st.text_input("Why? The audit keeps your words.", max_chars=500, key=f"second_why_{request.id}")
+        why = components.reason("Why? The audit keeps your words.", key=f"second_why_{request.id}")
         left, right = st.columns(2)
         agreed = left.form_submit_button("Agree, send it", type="primary", width="stretch")
         disagreed = right.form_submit_button("Do not agree", width="stretch")

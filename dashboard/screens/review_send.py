@@ -57,6 +57,8 @@ def draw(send: Send) -> None:
 def _right(send: Send) -> None:
     if _has_verdict(send):
         until = clock(send.finding.key_until, send.now) if send.finding.key_until else ""
+        if send.state != "needs_review":
+            st.caption("What is known of it:")
         components.verdict_block(send.finding.verdict.value, send.finding.reasons, until)
     review_settled.last_result(send)
     review_hints.panel(send)
@@ -157,6 +159,8 @@ def _how_to_find_out(send: Send) -> None:
     with st.expander("How to find out", expanded=True, icon=":material/search:"):
         st.markdown(review_found.how_to_find_out(send))
         st.code("\n".join(shown(address) for address in send.recipients), language=None)
+        if send.subject:  # what tells this one from others to the same customer
+            st.code(shown(send.subject), language=None)
         configured = session.house().settings.providers.get(send.provider)
         if configured and configured.log_url:
             st.link_button(
@@ -184,9 +188,7 @@ def _listed(value: Any) -> str:
 def _ask_for_text(send: Send) -> None:
     why = ""
     if session.chosen().role in WHY_FIRST:
-        why = st.text_input(
-            "Why do you read it? The audit keeps your words.", key=f"read_{send.id}", max_chars=500
-        )
+        why = components.reason("Why do you read it? The audit keeps your words.", key=f"read_{send.id}")
     with st.container(horizontal=True, vertical_alignment="center"):
         pressed = st.button("Show the text", icon=":material/visibility:", key=f"show_{send.id}")
         st.caption(f"{review_found.size_of_text(send)}. The audit notes who reads it.", width="content")

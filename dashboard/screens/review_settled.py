@@ -107,7 +107,7 @@ def _closing(decided: Decided, send: Send) -> str:
         return f"**Sent again with a new key, {by}.** This one is closed in its place. {entry}"
     match decided.act:
         case "closed as sent":
-            return f"**Closed as sent, {by}.** Nothing went out. {entry}"
+            return f"**Closed as sent, {by}.** Nothing more goes out. {entry}"
         case "declined":
             return f"**Declined, {by}.** Nothing goes out. {entry}"
         case _:

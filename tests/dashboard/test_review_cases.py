@@ -53,3 +53,26 @@ def test_ui_16_a_row_that_somebody_changes_is_shown_as_it_is_at_the_next_look(ap
     at.run()
     assert not at.exception and not at.radio
     assert "It went out." in pages(at)
+
+
+def test_a_reason_that_is_too_long_is_told_and_not_dropped(app: App, house: House) -> None:
+    send = house.uncertain(RECEIPT, mail("ana@example.com", "Receipt"), ago_s=600)
+    at = opened(app, send, SUPPORT)
+    at.radio[0].set_value(at.radio[0].options[-1]).run()
+    at.button_group[0].set_value(["Only this page"])
+    box = at.text_input(key=next(box.key for box in at.text_input if str(box.key).startswith("why_")))
+    box.set_value("They called. " * 100)
+    next(button for button in at.button if button.label == "Close without sending").click().run()
+    assert [warning.value for warning in at.warning] == [
+        "That has 1,300 characters; the audit keeps 1,000. Please shorten it.",
+        "Nothing was done. Please say why.",
+    ]
+    assert at.radio, "it waits for a decision as before"
+
+
+def test_a_hint_does_not_look_like_a_proof_and_the_subject_can_be_copied(app: App, house: House) -> None:
+    send = house.uncertain(RECEIPT, mail("ana@example.com", "Receipt 7"), ago_s=600)
+    house.evidence(send, "Notice from inboxili", "A message was delivered", "sent", proof=False)
+    at = opened(app, send, SUPPORT)
+    assert "▲ may be it" in pages(at) and "▲ it went out" not in pages(at)
+    assert "Receipt 7" in [block.value for block in at.code]

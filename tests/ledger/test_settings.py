@@ -109,6 +109,16 @@ def test_a_kind_without_a_table_needs_a_clear_provider(good: Settings, written: 
     assert (load().rules("answer").provider, load().rules("answer").policy) == ("only", Policy.REVIEW)
 
 
+def test_a_slip_of_the_pen_never_costs_a_kind_its_approval(good: Settings, written: Written) -> None:
+    """With one provider, an unknown kind goes out by the defaults; one that is nearly a configured one must not."""
+    written(
+        '[providers.only]\nkind = "inboxili"\nkey = "api"\n[actions.refund]\nprovider = "only"\napproval = true'
+    )
+    with pytest.raises(Misconfigured, match=r"no \[actions\.refnud\]; did you mean refund\?"):
+        load().rules("refnud")
+    assert load().rules("welcome").approval is False and load().rules("refund").approval is True
+
+
 def test_the_sandboxs_port_stands_in_addresses(good: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     assert good.providers["agentmail"].base_url == "http://127.0.0.1:8090/v0"
     monkeypatch.setenv("NOTTWICE_SANDBOX_PORT", "9999")
