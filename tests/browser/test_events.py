@@ -13,6 +13,7 @@ from ledger import actions, endings
 from ledger.embedded import Cluster
 from ledger.records import Email, Proposal
 from tests.browser.conftest import Hall
+from tests.browser.stage import settled
 from tests.browser.test_console import HOSTILE
 from tests.fix_events import Ledger, delivery, unusable, worker
 from tests.fix_seed import rules
@@ -117,6 +118,7 @@ def test_an_event_leads_to_its_send_and_back(hall: Hall, visit: Visit) -> None:
     page = visit(hall, f"/events?event={made.done}", ready="h1.nt-h1")
     page.get_by_role("link", name=f"Receipt {made.send} in Review").click()
     expect(page.get_by_role("heading", name="Receipt to ana.ruiz@example.com")).to_be_visible(timeout=WAIT_MS)
+    settled(page)  # what is pressed while a page is still drawn may be drawn anew under the pointer
     page.get_by_text("The event behind it").click()
     page.get_by_role("link", name="Its whole story").click()
     expect(page.get_by_role("heading", name="done in 6.4 s, delivered 4 times")).to_be_visible(
