@@ -51,7 +51,7 @@ SELECT id, namespace, state FROM moved ORDER BY id
 def rescue(tx: Transaction, *, limit: int = 100, writer: UUID | None = None) -> list[Rescued]:
     """Take back expired claims: to pending, to run alone; at the attempt limit to failed. Counted under `writer`.
 
-    At most `limit`: while an answer is full, call again. Ask `workers.sweep_may_rescue` first.
+    At most `limit`: while an answer is full, call again. Ask `workers.sweep` first.
     """
     rows = tx.all(RESCUE, limit=limit, silent=SILENT, too_often=SILENT_TOO_OFTEN)
     if writer is not None:

@@ -122,18 +122,43 @@ def rescued_is_due(tx: Transaction, handles: Sequence[tuple[str, str]]) -> bool:
     return row is not None
 
 
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """What a sweep finds to do: expired claims of events and of sends, and sends whose time to be tried is over."""
+
+    events: bool
+    sends: bool
+    waits: bool
+
+
+# One statement, so that an idle process asks little; the indexes behind it hold only what is under way. The inner
+# ORDER BY keeps the planner from walking through all that was ever sent.
 SWEEP = """
-INSERT INTO nottwice.maintenance AS m (duty) VALUES ('sweep')
-ON CONFLICT (duty) DO UPDATE SET
-    last_at = now(),
-    server_started = pg_postmaster_start_time(),
-    resume_at = CASE WHEN m.last_at < now() - make_interval(secs => :late_s) OR m.server_started <> pg_postmaster_start_time()
-                     THEN now() + make_interval(secs => :lease_s) ELSE m.resume_at END
-RETURNING resume_at <= clock_timestamp() AS may
+WITH swept AS (
+    INSERT INTO nottwice.maintenance AS m (duty) VALUES ('sweep')
+    ON CONFLICT (duty) DO UPDATE SET
+        last_at = now(),
+        server_started = pg_postmaster_start_time(),
+        resume_at = CASE WHEN m.last_at < now() - make_interval(secs => :late_s) OR m.server_started <> pg_postmaster_start_time()
+                         THEN now() + make_interval(secs => :lease_s) ELSE m.resume_at END
+    RETURNING resume_at <= clock_timestamp() AS may)
+SELECT may,
+       EXISTS (SELECT FROM (SELECT FROM nottwice.events WHERE state = 'processing' AND lease_until < now()
+                            ORDER BY lease_until LIMIT 1) AS e) AS events,
+       EXISTS (SELECT FROM (SELECT FROM nottwice.actions WHERE state = 'sending' AND lease_until < now()
+                            ORDER BY lease_until LIMIT 1) AS s) AS sends,
+       EXISTS (SELECT FROM (SELECT FROM nottwice.actions WHERE state = 'approved' AND NOT decided_send
+                              AND (retry_until <= now() OR first_started_at + make_interval(secs => key_window_s - key_margin_s) <= now())
+                            ORDER BY retry_until, id LIMIT 1) AS w) AS waits
+FROM swept
 """
 
 
-def sweep_may_rescue(tx: Transaction, *, sweep_s: float, lease_s: float) -> bool:
-    """False for one lease after an outage (a sweep far too late, or another start of the server), so that living
-    workers renew and record first."""
-    return bool(tx.one(SWEEP, late_s=INTERVALS_MISSED * sweep_s, lease_s=lease_s).may)
+def sweep(tx: Transaction, *, sweep_s: float, lease_s: float) -> Sweep | None:
+    """Note a sweep, and say what it finds to do.
+
+    None for one lease after an outage (a sweep far too late, or another start of the server): living workers renew
+    and record first.
+    """
+    found = tx.one(SWEEP, late_s=INTERVALS_MISSED * sweep_s, lease_s=lease_s)
+    return Sweep(found.events, found.sends, found.waits) if found.may else None

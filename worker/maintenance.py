@@ -79,10 +79,14 @@ class Maintenance:
         w = self._settings
         # The loop may be waiting for work when a sweep is due: that is no outage.
         every_s = max(w.sweep_s, w.patience_s)
-        may = self._database.run(lambda tx: workers.sweep_may_rescue(tx, sweep_s=every_s, lease_s=w.lease_s))
-        if may:  # apart: trouble with one kind must not keep the other
+        found = self._database.run(lambda tx: workers.sweep(tx, sweep_s=every_s, lease_s=w.lease_s))
+        if found is None:
+            return
+        if found.events:  # apart: trouble with one kind must not keep the other
             self._do("rescue events", lambda: self._in_batches(self._rescue_events, "event_id"))
+        if found.sends:
             self._do("rescue actions", lambda: self._in_batches(self._rescue_actions, "action_id"))
+        if found.waits:
             self._do("expire actions", lambda: self._in_batches(self._expire_actions, "action_id", "expired"))
 
     def _in_batches(

@@ -10,7 +10,7 @@ from uuid import uuid4
 import pytest
 from sqlalchemy.exc import DBAPIError
 
-from ledger import actions, expiry, judging, proposals
+from ledger import actions, expiry, judging, proposals, workers
 from ledger.database import Transaction
 from ledger.errors import ContentTooBig, LeaseLost, MayNotStart, Unstorable
 from ledger.payload import shown
@@ -445,7 +445,12 @@ def test_claim_and_sweep_read_an_index_beside_a_hundred_thousand_sent(sends: Sen
         sends.sql("ANALYZE nottwice.actions")
     sends.proposed(KEYLESS)
     claim = {"accounts": ["inboxili", "agentmail"], "token": uuid4(), "worker": uuid4(), "lease_s": 30}
-    for statement, values in ((actions.CLAIM, claim), (expiry.EXPIRED, {"limit": 100})):
+    sweep = {"late_s": 15, "lease_s": 30}
+    for statement, values in (
+        (actions.CLAIM, claim),
+        (expiry.EXPIRED, {"limit": 100}),
+        (workers.SWEEP, sweep),
+    ):
         rows = sends.by_worker.run(lambda tx, s=statement, v=values: tx.all("EXPLAIN " + s, **v))  # type: ignore[misc]
         plan = [line for (line,) in rows]
         assert any("actions_due" in line for line in plan), plan

@@ -272,7 +272,7 @@ def test_killing_takes_turns_and_keeps_its_interval() -> None:
     for passed_s in (0.0, 9.9, 10.0, 10.1, 20.5, 30.0, 40.0):
         killer(passed_s)
     assert house.killed == ["w-3", "w-2", "w-1", "w-3"]
-    assert told[0] == "worker w-3 was killed; its work will be taken over within 35 s"
+    assert told[0] == "worker w-3 was killed, on purpose; its work will be taken over within 35 s"
 
 
 class Workers:

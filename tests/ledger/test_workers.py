@@ -161,7 +161,7 @@ SWEEP_S, LEASE_S = 50.0, 300.0
 
 
 def may_rescue(book: Ledger) -> bool:
-    return book.database.run(lambda tx: workers.sweep_may_rescue(tx, sweep_s=SWEEP_S, lease_s=LEASE_S))
+    return book.database.run(lambda tx: workers.sweep(tx, sweep_s=SWEEP_S, lease_s=LEASE_S)) is not None
 
 
 def time_passes(book: Ledger, seconds: float) -> None:
