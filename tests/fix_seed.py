@@ -135,7 +135,8 @@ class House:
     def count(self, metric: str, n: int, minutes_ago: int = 0) -> None:
         self.run(
             """INSERT INTO nottwice.counters (minute, namespace, metric, writer, n)
-               VALUES (date_trunc('minute', now()) - make_interval(mins => :ago), 'acme', :metric, :writer, :n)""",
+               VALUES (date_trunc('minute', now()) - make_interval(mins => :ago), 'acme', :metric, :writer, :n)
+               ON CONFLICT (minute, namespace, metric, writer) DO UPDATE SET n = counters.n + excluded.n""",
             ago=minutes_ago,
             metric=metric,
             writer=self.writer,
