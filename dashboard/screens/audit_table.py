@@ -11,6 +11,7 @@ from streamlit.elements.lib.column_types import ColumnConfig
 from dashboard import session
 from dashboard.colours import PILLS, State
 from dashboard.components import mode
+from dashboard.lists import listed
 from dashboard.words import clock_s, named
 from ledger import views_audit
 from ledger.audit_choice import ALL, Chosen, Place
@@ -65,25 +66,7 @@ def _places() -> list[Place]:
 
 
 def _table(entries: Sequence[Entry]) -> None:
-    """Rows are opened by their number as drawn, never by their position after a change."""
-    key = f"audit_{st.session_state.get('opened', 0)}_{entries[0].id}_{len(entries)}"
-
-    def open_selected() -> None:
-        chosen = st.session_state[key].selection.rows
-        if chosen:
-            st.session_state["opened"] = st.session_state.get("opened", 0) + 1
-            st.query_params["entry"] = str(entries[chosen[0]].id)
-
-    st.dataframe(
-        frame(entries),
-        hide_index=True,
-        on_select=open_selected,
-        selection_mode="single-row",
-        key=key,
-        row_height=38,
-        height="content",
-        column_config=_columns(),
-    )
+    listed("entry", frame(entries), [entry.id for entry in entries], _columns())
     st.caption("The newest comes first. Pick a row to open it.")
 
 

@@ -6,6 +6,7 @@ import pandas as pd
 import streamlit as st
 
 from dashboard import components, session
+from dashboard.lists import listed
 from dashboard.screens import events_body, events_compare, events_list, events_paging
 from dashboard.screens.events_words import counted, moment, size
 from dashboard.words import many
@@ -38,7 +39,7 @@ def conflicts() -> None:
             st.caption("The first one stands. Nothing is done with a later one until a person has looked.")
         return
     page = rows[:ROWS]
-    events_paging.listed("conflict", conflicts_frame(page), [row.id for row in page], {})
+    listed("conflict", conflicts_frame(page), [row.id for row in page], {})
     st.caption(f"{FIRST_STANDS} Pick a row to compare.")
     events_paging.foot("conflict", page[0].id, page[-1].id if len(rows) > ROWS else None)
 
@@ -73,7 +74,7 @@ def quarantine() -> None:
             st.caption("It was answered as received, so its sender does not try again.")
         return
     page = rows[:ROWS]
-    events_paging.listed("quarantined", quarantine_frame(page), [row.id for row in page], {})
+    listed("quarantined", quarantine_frame(page), [row.id for row in page], {})
     st.caption("The newest comes first. Pick a row to open it.")
     events_paging.foot("quarantined", page[0].id, page[-1].id if len(rows) > ROWS else None)
 

@@ -9,6 +9,7 @@ from streamlit.elements.lib.column_types import ColumnConfig
 from dashboard import session
 from dashboard.colours import PILLS, State
 from dashboard.components import mode, too_slow
+from dashboard.lists import listed
 from dashboard.screens import events_filters, events_kept, events_paging
 from dashboard.screens.events_words import counted, moment, state_word
 from ledger import views_events, views_kept
@@ -96,7 +97,7 @@ def _events(title: st.delta_generator.DeltaGenerator) -> None:
         return
     title.title(answer(n, wanted), anchor=False)
     if page.rows:
-        events_paging.listed("event", frame(page.rows), [row.id for row in page.rows], _columns())
+        listed("event", frame(page.rows), [row.id for row in page.rows], _columns())
         st.caption(_order(page, wanted))
         events_paging.foot("event", page.rows[0].id, page.rows[-1].place if page.more else None)
     else:

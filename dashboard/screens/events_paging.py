@@ -1,42 +1,16 @@
-"""What the three lists share: opening a row by its id, the next 25, and how old what is drawn is."""
+"""What the three lists share: the next 25, and how old what is drawn is."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
 from typing import Any
 
-import pandas as pd
 import streamlit as st
-from streamlit.elements.lib.column_types import ColumnConfig
 
 from dashboard import session
 from dashboard.components import age_caption, database_gone
 
 ROWS = 25
-
-
-def listed(name: str, frame: pd.DataFrame, ids: Sequence[int], columns: Mapping[str, ColumnConfig]) -> None:
-    """A row opens what has its id; `name` is the address's word for it."""
-    opened = st.session_state.get("opened", 0)
-    key = f"{name}_rows_{opened}_{hash(tuple(ids))}"
-
-    def open_selected() -> None:
-        chosen = st.session_state[key].selection.rows
-        if chosen:
-            st.session_state["opened"] = opened + 1
-            st.query_params[name] = str(ids[chosen[0]])
-
-    st.dataframe(
-        frame,
-        hide_index=True,
-        on_select=open_selected,
-        selection_mode="single-row",
-        key=key,
-        row_height=38,
-        height="content",
-        column_config=columns,
-    )
 
 
 def place() -> Any:

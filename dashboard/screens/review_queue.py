@@ -13,6 +13,7 @@ from dashboard import session
 from dashboard.colours import PILLS, State
 from dashboard.components import age_caption, database_gone, mode
 from dashboard.letters import odd_letters
+from dashboard.lists import listed
 from dashboard.words import COSTS, clock_s, key_words, many, named, provider, span, what
 from ledger import views_review
 from ledger.payload import shown
@@ -110,26 +111,8 @@ def _from_the_start() -> None:
 
 
 def _table(rows: list[QueueRow], segment: str) -> None:
-    """Rows are opened by their id as drawn: a selection by position would hit another row after a change."""
     page, more = rows[:ROWS], len(rows) > ROWS
-    key = f"queue_{st.session_state.get('opened', 0)}_{segment}_{hash(tuple(row.id for row in page))}"
-
-    def open_selected() -> None:
-        chosen = st.session_state[key].selection.rows
-        if chosen:
-            st.session_state["opened"] = st.session_state.get("opened", 0) + 1
-            st.query_params["send"] = str(page[chosen[0]].id)
-
-    st.dataframe(
-        frame(page, segment),
-        hide_index=True,
-        on_select=open_selected,
-        selection_mode="single-row",
-        key=key,
-        row_height=38,
-        height="content",
-        column_config=_columns(),
-    )
+    listed("send", frame(page, segment), [row.id for row in page], _columns(), mark=f"queue_{segment}")
     st.caption(ORDER)
     _paging(page, more)
 
@@ -224,22 +207,7 @@ def _decided(rows: list[Decided], sizes: Sizes) -> None:
             f"{many(sizes.contradicted, 'decision was', 'decisions were')} contradicted later: it went out after all.",
             icon=":material/warning:",
         )
-    key = f"decided_{st.session_state.get('opened', 0)}_{rows[0].audit_id}"
-
-    def open_selected() -> None:
-        chosen = st.session_state[key].selection.rows
-        if chosen:
-            st.session_state["opened"] = st.session_state.get("opened", 0) + 1
-            st.query_params["send"] = str(rows[chosen[0]].action_id)
-
-    st.dataframe(
-        decided_frame(rows),
-        hide_index=True,
-        on_select=open_selected,
-        selection_mode="single-row",
-        key=key,
-        row_height=38,
-    )
+    listed("send", decided_frame(rows), [row.action_id for row in rows], {}, mark="decided", height="auto")
     st.caption("The newest comes first. Pick a row to open its send, and to open again what a person closed.")
 
 

@@ -5,23 +5,21 @@ Read twice: with fresh statistics, and with those of a table that was still empt
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import psycopg
 import pytest
 import sqlalchemy as sa
 
 from ledger import audit_choice, seals, views_audit
 from ledger.audit_choice import Chosen
-from ledger.database import Database, Transaction
+from ledger.database import Transaction
 from ledger.embedded import Cluster
 from ledger.records import Person, Role
-from ledger.schema import migrate
 from tests.fix_events import Ledger
+from tests.fix_past import database_with_a_past
 from tests.ledger.test_plans_events import plan, rolled_back
 
 pytestmark = pytest.mark.xdist_group("plans of the record")
@@ -40,17 +38,9 @@ FROM generate_series(1, CAST(:n AS integer)) AS n
 
 @pytest.fixture(scope="module", params=["analyzed", "never analyzed"])
 def history(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Ledger]:
-    name = f"history_{os.getpid()}_{request.param_index}"
-    with psycopg.connect(
-        host=str(cluster.socket), port=5432, user="postgres", dbname="postgres", autocommit=True
-    ) as admin:
-        admin.execute(f"CREATE DATABASE {name}")
-        migrate(cluster.url(database=name))
-        database = Database(cluster.url(database=name))
-        fill(Ledger(database), analyzed=request.param == "analyzed")
-        yield Ledger(database)
-        database.close()
-        admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
+    with database_with_a_past(cluster, "history", request.param_index) as book:
+        fill(book, analyzed=request.param == "analyzed")
+        yield book
 
 
 def fill(book: Ledger, *, analyzed: bool) -> None:

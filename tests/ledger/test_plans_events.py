@@ -5,22 +5,19 @@ Plans are read twice: with fresh statistics, and with those of a table that was 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
-import psycopg
 import pytest
-import sqlalchemy as sa
 
 from ledger import endings, inbox, recovery, work, workers
-from ledger.database import Database, Transaction
+from ledger.database import Transaction
 from ledger.embedded import Cluster
 from ledger.records import digest_of
-from ledger.schema import migrate
 from tests.fix_events import Ledger, delivery, worker
+from tests.fix_past import database_with_a_past
 
 pytestmark = pytest.mark.xdist_group("plans")
 
@@ -40,18 +37,9 @@ FROM generate_series(1, CAST(:n AS integer)) AS n
 @pytest.fixture(scope="module", params=["analyzed", "never analyzed"])
 def past(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Ledger]:
     """A database with a past. Every test rolls back what it does."""
-    name = f"past_{os.getpid()}_{request.param_index}"
-    url = sa.make_url(cluster.url(database="postgres"))
-    with psycopg.connect(
-        host=str(url.query["host"]), port=5432, user="postgres", dbname="postgres", autocommit=True
-    ) as admin:
-        admin.execute(f"CREATE DATABASE {name}")
-        migrate(cluster.url(database=name))
-        database = Database(cluster.url(database=name))
-        fill(Ledger(database), analyzed=request.param == "analyzed")
-        yield Ledger(database)
-        database.close()
-        admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
+    with database_with_a_past(cluster, "past", request.param_index) as book:
+        fill(book, analyzed=request.param == "analyzed")
+        yield book
 
 
 def fill(book: Ledger, *, analyzed: bool) -> None:

@@ -6,21 +6,18 @@ with fresh statistics, and with those of a table that was still empty, as after 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
-import psycopg
 import pytest
-import sqlalchemy as sa
 
 from ledger import views_event, views_events, views_found, views_kept
-from ledger.database import Database, Transaction
+from ledger.database import Transaction
 from ledger.embedded import Cluster
-from ledger.schema import migrate
 from ledger.states import EventState
 from ledger.views_found import Filter
 from tests.fix_events import Ledger
+from tests.fix_past import database_with_a_past
 from tests.ledger.test_plans_events import Plan, plan, walk
 
 pytestmark = pytest.mark.xdist_group("plans of views")
@@ -43,18 +40,9 @@ FROM generate_series(CAST(:low AS integer), CAST(:high AS integer)) AS n,
 
 @pytest.fixture(scope="module", params=["analyzed", "never analyzed"])
 def past(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Ledger]:
-    name = f"seen_{os.getpid()}_{request.param_index}"
-    url = sa.make_url(cluster.url(database="postgres"))
-    with psycopg.connect(
-        host=str(url.query["host"]), port=5432, user="postgres", dbname="postgres", autocommit=True
-    ) as admin:
-        admin.execute(f"CREATE DATABASE {name}")
-        migrate(cluster.url(database=name))
-        database = Database(cluster.url(database=name))
-        fill(Ledger(database), analyzed=request.param == "analyzed")
-        yield Ledger(database)
-        database.close()
-        admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
+    with database_with_a_past(cluster, "seen", request.param_index) as book:
+        fill(book, analyzed=request.param == "analyzed")
+        yield book
 
 
 def fill(book: Ledger, *, analyzed: bool) -> None:
