@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from ledger.processes import Service
-from ledger.settings_tables import SupervisorSettings
+from ledger.settings_processes import SupervisorSettings
 
 LAST_WORDS_BYTES = 4096
 PR_SET_PDEATHSIG = 1  # prctl(2)

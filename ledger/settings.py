@@ -21,20 +21,22 @@ from pydantic import Field, ValidationError
 from ledger import environment
 from ledger.errors import Misconfigured
 from ledger.records import KindRules
+from ledger.settings_processes import (
+    ConsoleSettings,
+    DatabaseSettings,
+    PersonSettings,
+    ReceiverSettings,
+    SupervisorSettings,
+    WorkerSettings,
+)
+from ledger.settings_sources import SourceSettings
 from ledger.settings_tables import (
     KEY_WINDOWS_S,
     ActionSettings,
     AlertSettings,
-    ConsoleSettings,
-    DatabaseSettings,
-    PersonSettings,
     ProviderSettings,
-    ReceiverSettings,
     RetentionSettings,
-    SourceSettings,
-    SupervisorSettings,
     Tables,
-    WorkerSettings,
 )
 from ledger.settings_words import explain, explain_syntax
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from ledger import payload
 from ledger.receiver.refused import REFUSED, STATUS
 from ledger.refusals import Refusal
-from ledger.settings_tables import AlertSettings, ReceiverSettings, SourceSettings
+from ledger.settings import AlertSettings, ReceiverSettings, SourceSettings
 
 PAGE = (Path(__file__).parents[2] / "docs" / "front-door.md").read_text("utf-8")
 ROWS = re.findall(r"^\| ([0-9, ]+) \| `(\w+)` \|", PAGE, re.MULTILINE)
