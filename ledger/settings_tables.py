@@ -88,9 +88,9 @@ class RetentionSettings(Table):
 class Tables(Table):
     """The whole file."""
 
-    sources: dict[Name, SourceSettings] = {}
-    providers: dict[Name, ProviderSettings] = {}
-    actions: dict[Name, ActionSettings] = {}
+    sources: dict[Name, SourceSettings] = Field(default={})
+    providers: dict[Name, ProviderSettings] = Field(default={})
+    actions: dict[Name, ActionSettings] = Field(default={})
     worker: WorkerSettings = WorkerSettings()
     receiver: ReceiverSettings = ReceiverSettings()
     console: ConsoleSettings = ConsoleSettings()
