@@ -87,7 +87,8 @@ class SourceSettings(Table):
 
     # What becomes of messages we sent: through which [providers.NAME] they went, and where the parts stand.
     provider: str = ""
-    notices: dict[Name, What] = Field(default={})  # what each type means, where it is not as its kind is known for
+    # What each type means, where it is not as its kind is known for:
+    notices: dict[Name, What] = Field(default={})
     message_path: str = ""
     recipient_path: str = ""
     reference_path: str = ""  # our own mark, where the provider sends it back
