@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import psycopg
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page
+from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from ledger.database import Database
 from ledger.embedded import Cluster
@@ -20,6 +20,7 @@ from tests.browser import stage
 from tests.fix_seed import House
 
 TEMPLATE = "template_nottwice"
+expect.set_options(timeout=stage.WAIT_MS)  # its own five seconds are too few for a busy machine
 
 
 @dataclass

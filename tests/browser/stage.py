@@ -21,7 +21,7 @@ from ledger.settings import load
 
 HOUSE = Path(__file__).parents[2]
 READY_WITHIN_S = 40.0  # a deadline on a busy machine, not a duration
-SETTLED_WITHIN_MS = 40_000
+WAIT_MS = 40_000  # a deadline on a busy machine, not a duration
 # Without these the browser makes connections of its own, which a closed network refuses many at a time.
 QUIET = (
     *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"),
@@ -125,9 +125,5 @@ def browser() -> Iterator[Browser]:
 
 def settled(page: Page) -> None:
     """Until no script runs for this page any more and nothing on it is stale."""
-    page.wait_for_selector(
-        "[data-testid='stApp'][data-test-script-state='notRunning']", timeout=SETTLED_WITHIN_MS
-    )
-    page.wait_for_function(
-        "() => !document.querySelector('[data-stale=\"true\"]')", timeout=SETTLED_WITHIN_MS
-    )
+    page.wait_for_selector("[data-testid='stApp'][data-test-script-state='notRunning']", timeout=WAIT_MS)
+    page.wait_for_function("() => !document.querySelector('[data-stale=\"true\"]')", timeout=WAIT_MS)

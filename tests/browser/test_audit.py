@@ -12,13 +12,13 @@ from playwright.sync_api import Page, expect
 
 from ledger import seals
 from tests.browser.conftest import Hall
+from tests.browser.stage import WAIT_MS
 from tests.browser.test_console import HOSTILE
 from tests.fix_record import record
 from tests.fix_seed import RECEIPT, mail
 
 pytestmark = pytest.mark.browser
 Visit = Callable[..., Page]
-WAIT_MS = 15_000
 
 
 def filled(hall: Hall) -> int:

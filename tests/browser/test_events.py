@@ -13,7 +13,7 @@ from ledger import actions, endings
 from ledger.embedded import Cluster
 from ledger.records import Email, Proposal
 from tests.browser.conftest import Hall
-from tests.browser.stage import settled
+from tests.browser.stage import WAIT_MS, settled
 from tests.browser.test_console import HOSTILE
 from tests.fix_events import Ledger, delivery, unusable, worker
 from tests.fix_seed import rules
@@ -21,7 +21,6 @@ from tests.fix_story import told
 
 pytestmark = pytest.mark.browser
 Visit = Callable[..., Page]
-WAIT_MS = 10_000
 STRANGERS = "main img, main h1:not(.nt-h1), main a[href*='evil'], main a[href*='198.51'], main .katex"
 
 

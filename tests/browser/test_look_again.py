@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import Hall
+from tests.browser.stage import WAIT_MS
 from tests.browser.test_review import acts, state
 from tests.fix_sandbox import Sandbox
 from tests.fix_seed import REPLY, mail
@@ -19,7 +20,6 @@ from tests.fix_worker import Process
 pytestmark = pytest.mark.browser
 Visit = Callable[..., Page]
 Workers = Callable[[Hall, Sandbox], Process]
-WAIT_MS = 40_000  # a deadline on a busy machine, not a duration
 INBOX = "help@acme.example"
 CONFIGURATION = """
 [providers.agentmail]

@@ -9,11 +9,12 @@ from playwright.sync_api import Page, expect
 
 from ledger.database import Database
 from tests.browser.conftest import Hall
+from tests.browser.stage import WAIT_MS
+from tests.fix_sandbox import until
 from tests.fix_seed import RECEIPT, REFUND, House, desk, mail
 
 pytestmark = pytest.mark.browser
 Visit = Callable[..., Page]
-WAIT_MS = 8_000
 
 
 def choose(page: Page, choice: str, why: str = "Customer wrote that nothing came") -> None:
@@ -52,15 +53,18 @@ def slowed(house: House, send: int, seconds: float) -> None:
     )
 
 
+def under_way(database: Database) -> None:
+    """Until a change that was slowed is being made: whatever was pressed has reached the database."""
+    busy = "SELECT count(*) AS n FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND datname = current_database()"
+    until(lambda: database.run(lambda tx: tx.one(busy)).n, WAIT_MS / 1000)
+
+
 def test_a_double_click_is_one_decision(hall: Hall, visit: Visit) -> None:
     send = hall.house.uncertain(RECEIPT, mail("ana.ruiz@example.com", "Your receipt"), ago_s=600)
     slowed(hall.house, send, 1.5)
     page = visit(hall, f"/review?send={send}")
     choose(page, "Do not send")
-    button = page.get_by_role("button", name="Close without sending")
-    button.click()
-    page.wait_for_timeout(80)
-    button.click(force=True)
+    page.get_by_role("button", name="Close without sending").dblclick()
     expect(
         page.get_by_text("Closed without sending, by you").or_(page.get_by_text("Already done"))
     ).to_be_visible(timeout=WAIT_MS)
@@ -77,7 +81,7 @@ def test_click_reload_click_is_one_decision(hall: Hall, visit: Visit) -> None:
     page = visit(hall, f"/review?send={send}")
     choose(page, "Do not send")
     page.get_by_role("button", name="Close without sending").click()
-    page.wait_for_timeout(80)
+    under_way(hall.database)
     page.reload()
     question = page.get_by_text("What should happen?")
     done = page.get_by_text("Closed without sending, by you").or_(
@@ -112,7 +116,7 @@ def test_of_two_people_one_decides_and_the_other_is_told_who_and_when(hall: Hall
     choose(ana, "It was sent")
     choose(bo, "Do not send")
     bo.get_by_role("button", name="Close without sending").click()
-    ana.wait_for_timeout(40)
+    under_way(hall.database)
     ana.get_by_role("button", name="Close as sent").click()
     expect(bo.get_by_text("Closed without sending, by you")).to_be_visible(timeout=WAIT_MS)
     lost = ana.get_by_text("Not done. Bo Lindqvist was first.")

@@ -14,13 +14,13 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import Hall
-from tests.browser.test_review import acts, choose, slowed, state
+from tests.browser.stage import WAIT_MS, settled
+from tests.browser.test_review import acts, choose, slowed, state, under_way
 from tests.fix_sandbox import until
 from tests.fix_seed import ANSWER, RECEIPT, mail
 
 pytestmark = pytest.mark.browser
 Visit = Callable[..., Page]
-WAIT_MS = 40_000  # a deadline on a busy machine, not a duration
 CLOSED = [("closed without sending", "done")]
 
 
@@ -128,23 +128,32 @@ def breakable(hall: Hall) -> Iterator[tuple[Hall, Line]]:
     line.close()
 
 
+def back_after_a_cut(page: Page, line: Line) -> None:
+    """Cut, and wait until the page has come back by itself: what is pressed on a dead line is pressed in vain."""
+    with page.expect_websocket(timeout=WAIT_MS) as again:
+        line.cut()
+    assert not again.value.is_closed()
+    page.wait_for_selector("[data-testid='stApp'][data-test-connection-state='CONNECTED']", timeout=WAIT_MS)
+    settled(page)
+
+
 def test_ui_09_a_cut_line_repeats_no_decision_and_forgets_none(hall: Hall, visit: Visit) -> None:
     """Cut before, while and after a decision is carried out; the page comes back by itself and says what happened."""
     send = hall.house.uncertain(RECEIPT, mail("ana.ruiz@example.com", "Your receipt"), ago_s=600)
     slowed(hall.house, send, 1.0)
     with breakable(hall) as (behind, line):
         page = visit(behind, f"/review?send={send}")
-        line.cut()
+        back_after_a_cut(page, line)
         choose(page, "Do not send")
+        settled(page)
         page.get_by_role("button", name="Close without sending").click()
-        page.wait_for_timeout(300)  # the press is under way
+        under_way(hall.database)
         line.cut()
         until(lambda: acts(hall.database, send) == CLOSED, WAIT_MS / 1000)
         done = page.get_by_text("Closed without sending, by you")
         page.reload()
         expect(done).to_be_visible(timeout=WAIT_MS)
-        line.cut()
-        page.wait_for_timeout(300)
+        back_after_a_cut(page, line)
         expect(done).to_be_visible(timeout=WAIT_MS)
         assert acts(hall.database, send) == CLOSED
         page.get_by_role("button", name="Act as Bo Lindqvist").click()
