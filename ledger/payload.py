@@ -2,7 +2,7 @@
 
 A body is stored as the bytes received; what is shown and keyed is parsed from them here, by one set of rules:
 UTF-8 without a byte order mark; JSON as RFC 8259 has it, so no NaN, no Infinity, no raw NUL; no member twice in one
-object; bounded depth and digits. Integers stay integers, fractions are Decimals: no number is ever rounded.
+object; bounded depth, digits and values. Integers stay integers, fractions are Decimals: no number is ever rounded.
 """
 
 from __future__ import annotations
@@ -15,8 +15,10 @@ from typing import Any
 
 from ledger.payload_canonical import canonical as canonical
 from ledger.payload_canonical import content_digest as content_digest
+from ledger.payload_canonical import whole as whole
 from ledger.payload_json import DEPTH_MAX as DEPTH_MAX
 from ledger.payload_json import DIGITS_MAX as DIGITS_MAX
+from ledger.payload_json import VALUES_MAX as VALUES_MAX
 from ledger.payload_json import Element as Element
 from ledger.payload_json import Malformed as Malformed
 from ledger.payload_json import elements as elements
@@ -41,7 +43,11 @@ def look_up(document: Any, path: str) -> Any:
 
 
 def identity(value: Any) -> str | None:
-    """The text of an id, or None when it is no id: missing, null, blank, a truth value, a structure. 0 is legal."""
+    """The text of an id, or None when it is no id: missing, null, blank, a truth value, a structure. 0 is legal.
+
+    A number has one spelling: 1, 1.0 and 1e0 are the id 1. A number with a fraction is no id.
+    """
+    value = whole(value) if isinstance(value, Decimal) else value
     if isinstance(value, bool) or not isinstance(value, str | int):
         return None
     text = str(value)

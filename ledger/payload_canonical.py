@@ -35,21 +35,32 @@ def _without(value: Any, paths: list[tuple[str, ...]]) -> Any:
     }
 
 
+def whole(value: Decimal) -> int | None:
+    """The integer that a number is, however it was spelled; None for a fraction, and beyond DIGITS_MAX digits."""
+    sign, kept, shift = _parts(value)
+    if not kept:
+        return 0
+    if shift < 0 or len(kept) + shift > DIGITS_MAX:
+        return None
+    return int(("-" if sign else "") + kept + "0" * shift)
+
+
+def _parts(value: Decimal) -> tuple[int, str, int]:
+    """Sign, digits without zeros at either end, and the power of ten they are times of."""
+    sign, digits, exponent = value.as_tuple()
+    shift = cast(int, exponent)  # finite: the parser lets nothing else pass
+    text = "".join(map(str, digits)).lstrip("0")
+    kept = text.rstrip("0")
+    return sign, kept, shift + len(text) - len(kept)
+
+
 def _number(value: Decimal) -> Any:
-    """A fraction's one spelling: an integer where it could have been written as one, else digits and exponent.
+    """A number's one spelling: an integer where it could have been written as one, else digits and exponent.
 
     The spelling begins with NaN, which no document holds: it can be taken for nothing else.
     """
-    sign, digits, exponent = value.as_tuple()
-    shift = cast(int, exponent)  # finite: _fraction lets nothing else pass
-    text = "".join(map(str, digits)).lstrip("0")
-    kept = text.rstrip("0")
-    shift += len(text) - len(kept)
-    if not kept:
-        return 0
-    if shift >= 0 and len(kept) + shift <= DIGITS_MAX:
-        return (-1 if sign else 1) * int(kept) * 10**shift
-    return [math.nan, sign, kept, shift]
+    integer = whole(value)
+    return [math.nan, *_parts(value)] if integer is None else integer
 
 
 _ENCODER = json.JSONEncoder(default=_number, sort_keys=True, separators=(",", ":"))

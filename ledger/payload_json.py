@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 T = TypeVar("T")
 
 DEPTH_MAX = 64
+VALUES_MAX = 200_000  # of one document, members and elements: five bytes of it become two hundred of memory
 DIGITS_MAX = 1000  # of one number; Python's own limit for integers (4300) can be configured, ours cannot
 EXPONENT_MAX = 100_000  # 1e400 is a number; 1e999999999 is a trap for whoever spells it out
 
@@ -51,6 +52,7 @@ def _text(body: bytes, bytes_max: int | None) -> str:
     except UnicodeDecodeError as error:
         raise Malformed(f"It is not UTF-8 (byte {error.start}).") from None
     _bound_depth(text)
+    _bound_values(text)
     return text
 
 
@@ -63,6 +65,16 @@ def _bound_depth(text: str) -> None:
         depth += 1 if bracket in "[{" else -1
         if depth > DEPTH_MAX:
             raise Malformed(f"It is nested deeper than {DEPTH_MAX} levels.")
+
+
+def _bound_values(text: str) -> None:
+    """Before they are made: every value but the first of each object and list stands behind a comma."""
+    if _begun(text) > VALUES_MAX and _begun(STRING.sub("", text)) > VALUES_MAX:
+        raise Malformed(f"It has more than {VALUES_MAX} values.")
+
+
+def _begun(text: str) -> int:
+    return text.count(",") + text.count("[") + text.count("{")
 
 
 def _guarded(read: Callable[[], T]) -> T:

@@ -45,6 +45,8 @@ DOCUMENTS = st.recursive(
         b"1" * 1001,
         b"1e9999999999999999999999",
         b"1e-100001",
+        b"[" + b"0," * payload.VALUES_MAX + b"0]",
+        b"[" + b'{"":[]},' * 100_000 + b"0]",
         b"'a'",
         b"[1,]",
     ],
@@ -72,6 +74,11 @@ def test_numbers_stay_exact() -> None:
 def test_depth_counts_brackets_outside_of_strings_only() -> None:
     assert payload.parse(json.dumps({"text": '[{"' * 1000}).encode()) == {"text": '[{"' * 1000}
     assert payload.parse(b"[" * 64 + b"]" * 64)
+
+
+def test_values_are_counted_outside_of_strings() -> None:
+    assert len(payload.parse(b'["' + b",[{" * 100_000 + b'",' + b"0," * 199_000 + b"0]")) == 199_002
+    assert len(payload.parse(b"[" + b"0," * (payload.VALUES_MAX - 1) + b"0]")) == payload.VALUES_MAX
 
 
 @given(DOCUMENTS)
@@ -126,6 +133,11 @@ def test_a_path_finds_its_value_or_nothing(path: str, found: Any) -> None:
         (7, "7"),
         (1009513310189256287, "1009513310189256287"),
         (" a ", " a "),
+        *((Decimal(number), "7") for number in ("7.0", "70e-1", "0.7e1", "7e0")),
+        *((Decimal(number), "0") for number in ("0.0", "-0.0", "0e9")),
+        (Decimal("-1.5e3"), "-1500"),
+        (Decimal("1e999"), "1" + "0" * 999),
+        *((Decimal(number), None) for number in ("1e1000", "1e99999", "0.1", "1.5e0", "1e-1")),
         *((value, None) for value in ("", "   ", "\n", None, True, False, [], {}, ["a"], Decimal("1.5"))),
     ],
 )
