@@ -11,7 +11,7 @@ BAD = {
     "a string": b'"str"',
     "null": b"null",
     "NUL in its id": b'{"id":"a\\u0000","type":"t"}',
-    "3 MB": b'{"id":"' + b" " * 3_000_000 + b'"}',
+    "3 MB": b'{"id":"large","type":"t","file":"' + b"A" * 3_000_000 + b'"}',
 }
 
 
@@ -22,6 +22,15 @@ def test_bat_01_three_events_the_middle_one_is_bad(door: Door, bad: bytes) -> No
         assert door.receiver.shop(body) == 202
     assert sorted(door.bodies()) == [b'{"id": "good2","type":"t"}', b'{"id":"good1","type":"t"}']
     assert door.rows("SELECT element, body, deliveries FROM nottwice.quarantine") == [(1, bad, 2)]
+
+
+def test_bat_01_one_element_too_many_keeps_the_whole_list_apart(door: Door) -> None:
+    body = b"[" + b",".join(b'{"id":%d,"type":"t"}' % n for n in range(5_001)) + b"]"
+    assert [door.receiver.shop(body), door.receiver.shop(body)] == [202, 202]
+    assert door.count("events") == 0
+    assert door.rows("SELECT element, body, deliveries, reason FROM nottwice.quarantine") == [
+        (0, body, 2, "It has 5001 elements; 5000 can be taken at once.")
+    ]
 
 
 def test_bat_04_the_top_level_is_not_what_was_hoped(door: Door) -> None:

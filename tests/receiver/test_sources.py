@@ -254,6 +254,13 @@ def test_a_body_that_is_no_document_is_malformed_and_an_empty_one_too() -> None:
 def test_a_fault_of_an_adapter_keeps_the_event(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Generic, "_identity", lambda *_: 1 / 0)
     assert one(read_shop(generic(), b'{"id":1,"type":"t"}')).reason.startswith("Our reading of it failed")
+    monkeypatch.undo()
+    bad = b'{"id":2}'
+    identity = Generic._identity
+    monkeypatch.setattr(Generic, "_identity", lambda s, h, d: 1 / 0 if d["id"] == 2 else identity(s, h, d))
+    first, second, third = read_shop(generic(), b'[{"id":1,"type":"t"},' + bad + b',{"id":3,"type":"t"}]')
+    assert isinstance(first, Delivery) and isinstance(third, Delivery)
+    assert isinstance(second, Unusable) and (second.index, second.body) == (1, bad)
     monkeypatch.setattr(Generic, "_signatures", lambda *_: 1 / 0)
     with pytest.raises(Forged):
         read_shop(generic(), b'{"id":1,"type":"t"}')

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hmac
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -16,9 +16,12 @@ from ledger.records import Delivery, Unusable, digest_of
 from ledger.settings import SourceSettings
 
 Item = Delivery | Unusable
+Event = Callable[[Any, bytes], Delivery]  # a document and its bytes in; raises Unfit
 Headers = Mapping[str, str]  # by lower-case name; a field sent twice is joined with a comma (RFC 9110, 5.3)
 
 TYPE_BYTES_MAX = 200  # a type stands in an index, whose entries are limited to some 2,700 bytes
+ELEMENTS_MAX = 5_000  # of a body that is a list: all of them are stored in one transaction
+ELEMENT_BYTES_MAX = 1_000_000  # one of many that are stored together must not be what they wait for
 SUCCESS: Final = 200
 
 
@@ -89,8 +92,7 @@ class Adapter(ABC):
         except Unfit as error:
             return [self.unusable(str(error), body)]
         except Exception as error:  # noqa: BLE001 - our fault; the event is kept, and nobody retries it for days
-            note("adapter failed", source=self.name, error=type(error).__name__)
-            return [self.unusable("Our reading of it failed. This is a fault in Not Twice.", body)]
+            return [self._failed(error, body)]
 
     def _is_authentic(self, headers: Headers, body: bytes, received_at: datetime) -> bool:
         try:
@@ -118,6 +120,31 @@ class Adapter(ABC):
             occurred_at=found.occurred_at,
             ignored=found.type in self.settings.ignored_types,
         )
+
+    def each(self, body: bytes, event: Event) -> list[Item]:
+        """One item an element of a body that is a list. A bad one goes to quarantine, its neighbours do not.
+
+        Raises Malformed, and Unfit when there are more than ELEMENTS_MAX.
+        """
+        elements = payload.elements(body)
+        if len(elements) > ELEMENTS_MAX:
+            raise Unfit(f"It has {len(elements)} elements; {ELEMENTS_MAX} can be taken at once.")
+        return [self._element(event, *element, index) for index, element in enumerate(elements)]
+
+    def _element(self, event: Event, document: Any, body: bytes, index: int) -> Item:
+        if len(body) > ELEMENT_BYTES_MAX:
+            reason = f"It has {len(body)} bytes; an element of a list may have {ELEMENT_BYTES_MAX}."
+            return self.unusable(reason, body, index)
+        try:
+            return event(document, body)
+        except Unfit as error:
+            return self.unusable(str(error), body, index)
+        except Exception as error:  # noqa: BLE001 - our fault; the neighbours are stored all the same
+            return self._failed(error, body, index)
+
+    def _failed(self, error: Exception, body: bytes, index: int = 0) -> Unusable:
+        note("adapter failed", source=self.name, error=type(error).__name__)
+        return self.unusable("Our reading of it failed. This is a fault in Not Twice.", body, index)
 
     def unusable(self, reason: str, body: bytes, index: int = 0) -> Unusable:
         return Unusable(self.settings.namespace, self.name, index, reason, body)

@@ -22,14 +22,13 @@ from ledger.receiver.sources.adapter import (
     Headers,
     Identity,
     Item,
-    Unfit,
     fresh,
     matches_any,
     require_id,
 )
+from ledger.records import Delivery
 from ledger.settings import SourceSettings
 
-ELEMENTS_MAX = 5_000
 SECRET_BYTES_MIN = 8
 FIELD_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110, 5.6.2: token
 HEADERS = ("signature_header", "timestamp_header", "key_header", "type_header", "delivery_header")
@@ -77,19 +76,13 @@ class Generic(Adapter):
         return found
 
     def items(self, headers: Headers, body: bytes) -> list[Item]:
-        if self.settings.key_path and body.lstrip()[:1] == b"[":
-            elements = payload.elements(body)
-            if len(elements) > ELEMENTS_MAX:
-                raise Unfit(f"It has {len(elements)} elements; {ELEMENTS_MAX} can be taken at once.")
-            return [self._item(headers, *element, index) for index, element in enumerate(elements)]
-        document = payload.parse(body)
-        return [] if document == [] else [self._item(headers, document, body, 0)]
+        def event(document: Any, spelled: bytes) -> Delivery:
+            return self.delivery(self._identity(headers, document), document, spelled, headers)
 
-    def _item(self, headers: Headers, document: Any, body: bytes, index: int) -> Item:
-        try:
-            return self.delivery(self._identity(headers, document), document, body, headers)
-        except Unfit as error:
-            return self.unusable(str(error), body, index)
+        if self.settings.key_path and body.lstrip()[:1] == b"[":
+            return self.each(body, event)
+        document = payload.parse(body)
+        return [] if document == [] else [event(document, body)]
 
     def _identity(self, headers: Headers, document: Any) -> Identity:
         s = self.settings

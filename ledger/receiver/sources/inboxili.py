@@ -18,11 +18,11 @@ from typing import Any
 
 from ledger import payload
 from ledger.errors import Misconfigured
-from ledger.receiver.sources.adapter import Adapter, Headers, Identity, Item, Unfit, matches_any, require_id
+from ledger.receiver.sources.adapter import Adapter, Headers, Identity, Item, matches_any, require_id
+from ledger.records import Delivery
 
 HEADER = "x-inboxili-signature"
 SIGNATURE = re.compile(r"[0-9a-f]{64}")
-ELEMENTS_MAX = 5_000
 SECRET_BYTES_MIN = 8
 
 
@@ -47,18 +47,10 @@ class Inboxili(Adapter):
         return matches_any(signatures, self.secrets, body)
 
     def items(self, headers: Headers, body: bytes) -> list[Item]:
-        if body.lstrip()[:1] != b"[":
-            return [self._item(headers, payload.parse(body), body, 0)]
-        elements = payload.elements(body)
-        if len(elements) > ELEMENTS_MAX:
-            raise Unfit(f"It has {len(elements)} elements; {ELEMENTS_MAX} can be taken at once.")
-        return [self._item(headers, *element, index) for index, element in enumerate(elements)]
+        def event(document: Any, spelled: bytes) -> Delivery:
+            return self.delivery(self._identity(document), document, spelled, headers)
 
-    def _item(self, headers: Headers, document: Any, body: bytes, index: int) -> Item:
-        try:
-            return self.delivery(self._identity(document), document, body, headers)
-        except Unfit as error:
-            return self.unusable(str(error), body, index)
+        return self.each(body, event) if body.lstrip()[:1] == b"[" else [event(payload.parse(body), body)]
 
     def _identity(self, document: Any) -> Identity:
         type_ = require_id(self._found(document, "type_path"), "type")
