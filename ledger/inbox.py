@@ -65,20 +65,21 @@ def _accept(tx: Transaction, deliveries: Waiting) -> Answers:
     return answers
 
 
-# Sorted by key, so that two receivers meet in the same order and never deadlock.
+# Written in the order of their keys, so that two receivers meet in the same order and never deadlock; numbered before
+# that in the order of their arrival, which is the order of a lane.
 INSERT = """
-WITH arrived AS (
-    SELECT * FROM unnest(
+WITH arrived AS MATERIALIZED (
+    SELECT nextval('nottwice.events_id_seq') AS id, d.* FROM unnest(
         CAST(:namespaces AS text[]), CAST(:sources AS text[]), CAST(:types AS text[]), CAST(:event_keys AS text[]),
         CAST(:key_digests AS bytea[]), CAST(:occurrence_digests AS bytea[]), CAST(:content_digests AS bytea[]),
         CAST(:delivery_ids AS text[]), CAST(:occurred_ats AS timestamptz[]), CAST(:ignored AS boolean[]),
-        CAST(:content_types AS text[]), CAST(:bodies AS bytea[]))
+        CAST(:ordering_digests AS bytea[]), CAST(:content_types AS text[]), CAST(:bodies AS bytea[]))
       AS d(namespace, source, type, event_key, key_digest, occurrence_digest, content_digest, delivery_id, occurred_at, ignored,
-           content_type, body)),
+           ordering_digest, content_type, body)),
 stored AS (
-    INSERT INTO nottwice.events (namespace, source, type, event_key, key_digest, occurrence_digest, content_digest, delivery_id,
-                                 occurred_at, state, ending, due_at, ended_at)
-    SELECT namespace, source, type, event_key, key_digest, occurrence_digest, content_digest, delivery_id, occurred_at,
+    INSERT INTO nottwice.events (id, namespace, source, type, event_key, key_digest, occurrence_digest, content_digest, delivery_id,
+                                 occurred_at, ordering_digest, state, ending, due_at, ended_at) OVERRIDING SYSTEM VALUE
+    SELECT id, namespace, source, type, event_key, key_digest, occurrence_digest, content_digest, delivery_id, occurred_at, ordering_digest,
            CASE WHEN ignored THEN 'completed' ELSE 'pending' END, CASE WHEN ignored THEN 'ignored' END,
            CASE WHEN ignored THEN NULL ELSE now() END, CASE WHEN ignored THEN now() END
     FROM arrived ORDER BY namespace, key_digest
@@ -86,7 +87,7 @@ stored AS (
     RETURNING id, namespace, key_digest),
 kept AS (
     INSERT INTO nottwice.event_contents (event_id, content_type, body)
-    SELECT s.id, a.content_type, a.body FROM stored s JOIN arrived a USING (namespace, key_digest))
+    SELECT s.id, a.content_type, a.body FROM stored s JOIN arrived a USING (id))
 SELECT id, namespace, key_digest FROM stored
 """
 
@@ -109,6 +110,7 @@ def _insert_new(tx: Transaction, waiting: Waiting) -> Answers:
         delivery_ids=[d.delivery_id for d in rows],
         occurred_ats=[d.occurred_at for d in rows],
         ignored=[d.ignored for d in rows],
+        ordering_digests=[d.ordering_digest for d in rows],
         content_types=[d.content_type for d in rows],
         bodies=[d.body for d in rows],
     )

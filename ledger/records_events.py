@@ -16,7 +16,8 @@ class Delivery:
     """One logical event as a source's adapter found it in a request, ready to be accepted.
 
     `event_key` is the readable key; the unique identity is `key_digest` within the namespace. `content_digest`
-    covers the content without the members that differ between honest retries.
+    covers the content without the members that differ between honest retries. Deliveries of one namespace with the
+    same `ordering_digest` are worked one at a time, in the order in which they were accepted.
     """
 
     namespace: str
@@ -31,6 +32,7 @@ class Delivery:
     delivery_id: str = ""
     occurred_at: datetime | None = None
     ignored: bool = False
+    ordering_digest: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)

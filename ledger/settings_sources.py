@@ -67,6 +67,8 @@ class SourceSettings(Table):
     ignored_types: tuple[str, ...] = ()
     ignored_members: tuple[str, ...] = ()  # differ between honest retries, so they are no conflict
     tolerance_s: Seconds = 300.0  # how old or how far ahead a signed timestamp may be
+    # Events of the namespace with the same value there are worked one at a time, in the order of their acceptance:
+    ordering_path: str = ""
 
     signature_header: str = ""
     signature_prefix: str = ""
@@ -106,6 +108,8 @@ class SourceSettings(Table):
 
     @model_validator(mode="after")
     def _fits_its_kind(self) -> Self:
+        if self.ordering_path and not all(self.ordering_path.split(".")):
+            raise wrong("ordering_path", "has an empty part; write names with dots, as in data.object.id")
         for name in sorted(self.model_fields_set - TAKES.get(self.kind, frozenset())):
             if takers := [kind for kind, names in TAKES.items() if name in names]:
                 what = f"a source of kind {self.kind} has its own rules; only kind {' and '.join(takers)} takes it"

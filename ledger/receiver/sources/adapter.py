@@ -119,6 +119,7 @@ class Adapter(ABC):
             delivery_id=payload.shown(found.delivery_id)[:500],
             occurred_at=found.occurred_at,
             ignored=found.type in self.settings.ignored_types,
+            ordering_digest=self._ordering_digest(document),
         )
 
     def each(self, body: bytes, event: Event) -> list[Item]:
@@ -145,6 +146,16 @@ class Adapter(ABC):
     def _failed(self, error: Exception, body: bytes, index: int = 0) -> Unusable:
         note("adapter failed", source=self.name, error=type(error).__name__)
         return self.unusable("Our reading of it failed. This is a fault in Not Twice.", body, index)
+
+    def ordered_in(self, document: Any) -> Any:
+        """Where `ordering_path` begins: at the top of the event, unless a source has a better place."""
+        return document
+
+    def _ordering_digest(self, document: Any) -> bytes | None:
+        """The lane within the namespace, whatever the source: events of two that name one thing alike share it."""
+        path = self.settings.ordering_path
+        key = payload.identity(payload.look_up(self.ordered_in(document), path)) if path else None
+        return None if key is None else digest_of("ordering", key)
 
     def unusable(self, reason: str, body: bytes, index: int = 0) -> Unusable:
         return Unusable(self.settings.namespace, self.name, index, reason, body)

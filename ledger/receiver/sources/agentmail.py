@@ -3,6 +3,7 @@
 Key: the body's `event_id`, stable over retries. Occurrence: type, inbox and message of what was received, so that a
 message found again without its event id is no new event; a status (delivered, bounced …) may come several times for
 one message, recipient by recipient, and has none. Delivery: `svix-id`. Time: nested under the event's own object.
+Order: off, unless `ordering_path` names a member of that object, as in "thread_id" or "inbox_id".
 
 The signature is checked by the few lines below. The published verifiers (`svix` 2.9, `standardwebhooks` 1.1) do not
 hold: a malformed signature raises ValueError or binascii.Error instead of their own error, `123.9` passes for the
@@ -69,6 +70,9 @@ class AgentMail(Adapter):
         if not isinstance(document, Mapping):
             raise Unfit("It is not an object.")
         return [self.delivery(_identity(document, headers), document, body, headers)]
+
+    def ordered_in(self, document: Any) -> Any:
+        return _inner(document)
 
 
 def _signatures(header: str) -> list[bytes]:
