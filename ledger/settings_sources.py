@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Literal, Self
 
 from pydantic import Field, model_validator
@@ -12,17 +13,17 @@ What = Literal["sent", "delivered", "bounced", "complained", "rejected"]
 
 BODY_PATHS = ("key_path", "type_path", "time_path")
 NOTICE_PATHS = ("message_path", "recipient_path", "reference_path")
-# What only some kinds can be told; the others bring these facts along.
-TAKES: dict[str, frozenset[str]] = {
-    "generic": frozenset(
-        (
-            *("signature_header", "signature_prefix", "encoding", "timestamp_header", "delivery_header"),
-            *("key_header", "key_with", "type_header", "type_constant", "signed", "timestamp_unit"),
-            *BODY_PATHS,
-        )
-    ),
-    "inboxili": frozenset(("notices", *BODY_PATHS, *NOTICE_PATHS)),
-}
+HEADERS = ("signature_header", "timestamp_header", "key_header", "type_header", "delivery_header")
+EMPTY_PART = "has an empty part; write names with dots, as in data.object.id"
+PATHS = (*BODY_PATHS, *NOTICE_PATHS)
+FIELD_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110, 5.6.2: token
+# What only some kinds can be told; the others bring these facts along. Each source's `facts.takes` says which.
+OF_SOME_KINDS = frozenset(
+    (
+        *("signature_prefix", "encoding", "signed", "timestamp_unit", "type_constant", "key_with", "notices"),
+        *("public_url", *HEADERS, *PATHS),
+    )
+)
 # Where the parts of a body stand, by kind, unless the table says otherwise. Inboxili does not publish its webhook's
 # body: `message_id` is the word of its maker's article and of its API, `to` that of its API; the others are assumed.
 ASSUMED_PATHS: dict[str, dict[str, str]] = {
@@ -60,7 +61,7 @@ class SourceSettings(Table):
     `data.object.id`.
     """
 
-    kind: Literal["agentmail", "generic", "inboxili"]
+    kind: Name  # which there are, and which options each takes, is known to the receiver alone
     namespace: Name = Field(default="", validate_default=False)
     secrets: tuple[Name, ...] = Field(min_length=1)
     success_status: Literal[200, 202, 204] | None = None
@@ -87,6 +88,8 @@ class SourceSettings(Table):
     type_constant: str = ""
     time_path: str = ""
 
+    public_url: str = ""  # of this source, as its sender calls it, where the signature covers it
+
     # What becomes of messages we sent: through which [providers.NAME] they went, and where the parts stand.
     provider: str = ""
     # What each type means, where it is not as its kind is known for:
@@ -107,34 +110,13 @@ class SourceSettings(Table):
         return self.notices or NOTICE_TYPES.get(self.kind, {})
 
     @model_validator(mode="after")
-    def _fits_its_kind(self) -> Self:
-        if self.ordering_path and not all(self.ordering_path.split(".")):
-            raise wrong("ordering_path", "has an empty part; write names with dots, as in data.object.id")
-        for name in sorted(self.model_fields_set - TAKES.get(self.kind, frozenset())):
-            if takers := [kind for kind, names in TAKES.items() if name in names]:
-                what = f"a source of kind {self.kind} has its own rules; only kind {' and '.join(takers)} takes it"
-                raise wrong(name, what)
-        if self.kind == "generic":
-            self._names_its_key()
-        if self.kind in ASSUMED_PATHS:
-            self._finds_its_events()
+    def _is_spelled_well(self) -> Self:
+        for name in HEADERS:
+            if (header := getattr(self, name)) and not FIELD_NAME.fullmatch(header):
+                raise wrong(name, "is no name of a header")
+        for name in ("ordering_path", *PATHS):
+            if not all((self.path(name) or "-").split(".")):
+                raise wrong(name, EMPTY_PART)
+        if not all(all(path.split(".")) for path in self.key_with):
+            raise wrong("key_with", EMPTY_PART)
         return self
-
-    def _names_its_key(self) -> None:
-        if not self.signature_header:
-            raise wrong(
-                "signature_header", 'is missing; a generic source names the header, as in "X-Signature"'
-            )
-        if bool(self.key_header) == bool(self.key_path):
-            raise wrong(
-                "key_path", "a generic source has either key_header or key_path, which finds the event's key"
-            )
-
-    def _finds_its_events(self) -> None:
-        if not self.path("type_path"):
-            raise wrong("type_path", "is empty; without a type no event can be told from another")
-        if not (self.path("key_path") or self.path("message_path")):
-            raise wrong("key_path", "is empty, and so is message_path; one of them makes the event's key")
-        for name in (*BODY_PATHS, *NOTICE_PATHS):
-            if self.path(name) and not all(self.path(name).split(".")):
-                raise wrong(name, "has an empty part; write names with dots, as in data.object.id")

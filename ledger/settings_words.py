@@ -43,10 +43,24 @@ def explain_syntax(file: Path, error: tomllib.TOMLDecodeError) -> str:
     return f"{file}{line}: this is not TOML: {what}."
 
 
+def placed(file: Path | None, path: Sequence[str | int], what: str) -> str:
+    """One sentence about the setting at `path`, for what is only found out when the file is used."""
+    if file is None:
+        return f"{_named(path)} {what}."
+    try:
+        return _placed(file, file.read_text(encoding="utf-8"), path, f"{what}.")
+    except (OSError, ValueError):  # it was there a moment ago
+        return f"{file}: {_named(path)} {what}."
+
+
 def _sentence(file: Path, text: str, details: ErrorDetails, model: type[BaseModel]) -> str:
     path = (*details["loc"], *details.get("ctx", {}).get("inner", ()))
+    return _placed(file, text, path, _what(details, path, model))
+
+
+def _placed(file: Path, text: str, path: Sequence[str | int], what: str) -> str:
     line = line_of(text, path)
-    return f"{file}{f', line {line}' if line else ''}: {_named(path)} {_what(details, path, model)}"
+    return f"{file}{f', line {line}' if line else ''}: {_named(path)} {what}"
 
 
 def _named(path: Sequence[str | int]) -> str:
@@ -58,10 +72,10 @@ def _named(path: Sequence[str | int]) -> str:
 def _what(details: ErrorDetails, path: Sequence[str | int], model: type[BaseModel]) -> str:
     kind, context = details["type"], details.get("ctx", {})
     if kind == "extra_forbidden":
-        return "is not a setting" + _meant(str(path[-1]), _names(model, path[:-1]))
+        return "is not a setting" + meant(str(path[-1]), _names(model, path[:-1]))
     if kind in ("literal_error", "enum"):
         words = re.findall(r"[\w-]+", str(context["expected"]).replace(" or ", " "))
-        return f"must be one of {', '.join(words)}" + _meant(str(details["input"]), words, tell=False)
+        return f"must be one of {', '.join(words)}" + meant(str(details["input"]), words, tell=False)
     if kind == "wrong":
         return f"{context['what']}."
     if kind in TYPES:
@@ -74,7 +88,8 @@ def _as_ours(message: str) -> str:
     return re.sub(r" after validation.*$", "", re.sub(r"^\w+ should", "must", message))
 
 
-def _meant(word: str, known: Sequence[str], *, tell: bool = True) -> str:
+def meant(word: str, known: Sequence[str], *, tell: bool = True) -> str:
+    """The end of a sentence about a word that is not known: which one was probably meant, or which there are."""
     if close := get_close_matches(word, known, n=1):
         return f"; did you mean {close[0]}?"
     return f"; known here are {', '.join(known)}." if known and tell else "."

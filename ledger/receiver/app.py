@@ -29,7 +29,7 @@ from ledger.receiver.log import note, note_decisions
 from ledger.receiver.pulse import Tally
 from ledger.receiver.refused import REFUSED, RETRY_AFTER, Refused
 from ledger.receiver.sources import adapters
-from ledger.receiver.sources.adapter import Adapter, Forged, Headers, Item
+from ledger.receiver.sources.adapter import Adapter, Arrival, Forged, Headers, Item
 from ledger.receiver.store import Store
 from ledger.refusals import Refusal
 from ledger.settings import Settings
@@ -93,7 +93,10 @@ class Door:
                 with self._hands.free() as hand:
                     body = await hand.take(request)
                     late = Refusal.NOT_STORED
-                    return await self._answer(adapter, await _read(adapter, headers, body, received_at))
+                    arrival = Arrival(headers, body, received_at, _target(request.scope))
+                    if (token := adapter.handshake(arrival)) is not None:
+                        return PlainTextResponse(token)
+                    return await self._answer(adapter, await _read(adapter, arrival))
         except TimeoutError:
             raise Refused(late, adapter, "not in time") from None
         except TooMuch as error:
@@ -155,11 +158,17 @@ def _headers(request: Request) -> Headers:
     return found
 
 
-async def _read(adapter: Adapter, headers: Headers, body: bytes, received_at: datetime) -> list[Item]:
+def _target(scope: Scope) -> str:
+    """Path and query as the request's first line spelled them, for signatures that cover the address."""
+    path, query = scope["raw_path"].decode("latin-1"), scope["query_string"].decode("latin-1")
+    return f"{path}?{query}" if query else path
+
+
+async def _read(adapter: Adapter, arrival: Arrival) -> list[Item]:
     try:
-        if len(body) < THREAD_FROM_BYTES:
-            return adapter.read(headers, body, received_at)
-        return await asyncio.to_thread(adapter.read, headers, body, received_at)
+        if len(arrival.body) < THREAD_FROM_BYTES:
+            return adapter.read(*arrival)
+        return await asyncio.to_thread(adapter.read, *arrival)
     except Forged:
         raise Refused(Refusal.BAD_SIGNATURE, adapter) from None
     except Malformed as error:

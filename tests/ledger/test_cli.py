@@ -141,6 +141,7 @@ def test_a_busy_port_is_named_with_its_variable(home: Home, command: str, servic
          "nottwice work: [worker] handlers: the module h_broken cannot be imported: SyntaxError: invalid syntax "
          "(h_broken.py, line 1)."),
         (SHOP.replace("hook", "short"), "nottwice receive: "),
+        (SHOP.replace("agentmail", "agentmial").replace("hook", "short"), "nottwice receive: "),
     ],
 )  # fmt: skip
 def test_a_process_that_cannot_start_is_known_before_any_starts(

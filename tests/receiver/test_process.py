@@ -54,7 +54,7 @@ def test_settings_that_cannot_work_are_one_sentence_and_exit_code_2(
     file = tmp_path / "wrong.toml"
     file.write_text(fix.CONFIG.replace('type_path = "type"', ""))
     code, said = start_failing({**environment, "NOTTWICE_CONFIG": str(file)})
-    assert code == 2 and "[sources.shop] needs type_header" in said
+    assert code == 2 and f"{file}, line 7: [sources.shop] type_path or type_header" in said
 
 
 def test_a_database_without_the_schema_stops_it(

@@ -15,9 +15,10 @@ from svix.webhooks import Webhook, WebhookVerificationError
 
 from ledger.errors import Misconfigured
 from ledger.payload import Malformed
-from ledger.receiver.sources.adapter import Adapter, Forged, fresh
+from ledger.receiver.sources.adapter import Adapter, Forged
 from ledger.receiver.sources.agentmail import AgentMail
 from ledger.receiver.sources.generic import Generic
+from ledger.receiver.sources.signing import fresh
 from ledger.records import Delivery, Unusable
 from ledger.settings import SourceSettings
 from tests import fix_receiver as fix
@@ -252,12 +253,12 @@ def test_a_body_that_is_no_document_is_malformed_and_an_empty_one_too() -> None:
 
 
 def test_a_fault_of_an_adapter_keeps_the_event(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Generic, "_identity", lambda *_: 1 / 0)
+    monkeypatch.setattr(Generic, "identity", lambda *_: 1 / 0)
     assert one(read_shop(generic(), b'{"id":1,"type":"t"}')).reason.startswith("Our reading of it failed")
     monkeypatch.undo()
     bad = b'{"id":2}'
-    identity = Generic._identity
-    monkeypatch.setattr(Generic, "_identity", lambda s, h, d: 1 / 0 if d["id"] == 2 else identity(s, h, d))
+    identity = Generic.identity
+    monkeypatch.setattr(Generic, "identity", lambda s, d, a: 1 / 0 if d["id"] == 2 else identity(s, d, a))
     first, second, third = read_shop(generic(), b'[{"id":1,"type":"t"},' + bad + b',{"id":3,"type":"t"}]')
     assert isinstance(first, Delivery) and isinstance(third, Delivery)
     assert isinstance(second, Unusable) and (second.index, second.body) == (1, bad)
@@ -303,27 +304,31 @@ def test_a_signature_that_is_none_is_refused(damage: str, encoding: str) -> None
 @pytest.mark.parametrize(
     ("settings", "complaint"),
     [
-        ({"type_path": None}, "exactly one"),
-        ({"type_header": "X-Type"}, "exactly one"),
-        ({"type_constant": "a"}, "exactly one"),
-        ({"signed": "{timestamp}.{body}"}, "timestamp that is not signed"),
-        ({"timestamp_header": "X-Time", "signed": "{body}"}, "timestamp that is not signed"),
-        ({"signed": "x"}, "does not cover the body"),
-        ({"signed": "{body}{body}"}, "does not cover the body"),
-        ({"signed": "{id}.{body}"}, "unknown name"),
-        ({"signature_prefix": "v1,"}, "comma in signature_prefix"),
-        ({"signature_header": "X Signature"}, "no name of a header"),
-        ({"delivery_header": "X-Delivery:"}, "no name of a header"),
-        ({"key_path": "data..id"}, "empty part"),
-        ({"time_path": ".at"}, "empty part"),
-        ({"key_with": ("a.",)}, "empty part"),
-        ({"secrets": ("short",)}, "anybody could guess"),
+        ({"type_path": None}, "type_path or type_header or type_constant is needed, exactly one"),
+        ({"type_header": "X-Type"}, "type_path or type_header or type_constant is needed, exactly one"),
+        ({"type_constant": "a"}, "type_path or type_header or type_constant is needed, exactly one"),
+        ({"key_path": None}, "key_path or key_header finds the event's key"),
+        ({"key_header": "X-Key"}, "key_path or key_header finds the event's key"),
+        ({"signature_header": None}, "signature_header is missing"),
+        ({"signed": "{timestamp}.{body}"}, "signed speaks of a timestamp that is not signed"),
+        (
+            {"timestamp_header": "X-Time", "signed": "{body}"},
+            "timestamp_header speaks of a timestamp that is not",
+        ),
+        ({"signed": "x"}, "signed does not cover the body"),
+        ({"signed": "{body}{body}"}, "signed does not cover the body"),
+        ({"signed": "{id}.{body}"}, "signed has an unknown name"),
+        ({"signature_prefix": "v1,"}, "signature_prefix has a comma"),
+        (
+            {"secrets": ("short",)},
+            "secrets has a secret that is shorter than 8 bytes: anybody could guess it",
+        ),
     ],
 )
 def test_settings_that_cannot_work_stop_the_start(settings: dict[str, Any], complaint: str) -> None:
-    with pytest.raises(Misconfigured, match=complaint) as refused:
+    with pytest.raises(Misconfigured) as refused:
         generic(**settings)
-    assert str(refused.value).startswith(("[sources.shop]", "A secret of [sources.shop]"))
+    assert str(refused.value).startswith(f"[sources.shop] {complaint}")
 
 
 @pytest.mark.parametrize(

@@ -1,15 +1,31 @@
-"""One file a source; a kind in the configuration names its adapter here."""
+"""One file a source. A module in this folder that declares an adapter with a `kind` is one; nothing else names it."""
 
 from __future__ import annotations
 
-from ledger.errors import Misconfigured
-from ledger.receiver.sources.adapter import Adapter
-from ledger.receiver.sources.agentmail import AgentMail
-from ledger.receiver.sources.generic import Generic
-from ledger.receiver.sources.inboxili import Inboxili
-from ledger.settings import Settings
+import importlib
+import pkgutil
+from collections.abc import Iterator
+from functools import cache
 
-KINDS: dict[str, type[Adapter]] = {"agentmail": AgentMail, "generic": Generic, "inboxili": Inboxili}
+from ledger.errors import Misconfigured
+from ledger.receiver.sources.adapter import Adapter, WrongOption
+from ledger.settings import Settings, SourceSettings
+from ledger.settings_sources import OF_SOME_KINDS
+from ledger.settings_words import meant, placed
+
+
+@cache
+def kinds() -> dict[str, type[Adapter]]:
+    """The adapter of each kind. Raises Misconfigured for a file that cannot be imported, and for a kind declared twice."""
+    found: dict[str, type[Adapter]] = {}
+    for module in sorted(module.name for module in pkgutil.iter_modules(__path__)):
+        for adapter in _declared(module):
+            if adapter.kind in found:
+                raise Misconfigured(
+                    f"Two sources declare the kind {adapter.kind}; the second is {module}.py."
+                )
+            found[adapter.kind] = adapter
+    return found
 
 
 def adapters(settings: Settings) -> dict[str, Adapter]:
@@ -17,13 +33,39 @@ def adapters(settings: Settings) -> dict[str, Adapter]:
     return {name: _adapter(settings, name) for name in settings.sources}
 
 
+def _declared(module: str) -> Iterator[type[Adapter]]:
+    try:
+        members = vars(importlib.import_module(f"{__name__}.{module}")).values()
+    except Exception as error:
+        what = f"{type(error).__name__}: {error}".splitlines()[0]
+        raise Misconfigured(f"The source in {module}.py cannot be imported: {what}.") from error
+    for member in members:
+        is_adapter = isinstance(member, type) and issubclass(member, Adapter) and "kind" in vars(member)
+        if is_adapter and member.__module__ == f"{__name__}.{module}":
+            yield member
+
+
 def _adapter(settings: Settings, name: str) -> Adapter:
     source = settings.sources[name]
-    kind = KINDS.get(source.kind)
-    if kind is None:
-        raise Misconfigured(
-            f"[sources.{name}] has kind {source.kind!r}; known are {', '.join(sorted(KINDS))}."
-        )
-    if not source.secrets:
-        raise Misconfigured(f"[sources.{name}] needs at least one secret: nobody else may deliver there.")
-    return kind(name, source, [settings.secret(secret) for secret in source.secrets])
+    try:
+        kind = _kind(name, source)
+        _refuse_foreign_options(name, source, kind)
+        return kind(name, source, [settings.secret(secret) for secret in source.secrets])
+    except WrongOption as error:
+        place = ("sources", name, error.option)
+        raise Misconfigured(placed(settings.config, place, error.what)) from None
+
+
+def _kind(name: str, source: SourceSettings) -> type[Adapter]:
+    known = kinds()
+    if source.kind not in known:
+        what = f"must be one of {', '.join(sorted(known))}" + meant(source.kind, sorted(known), tell=False)
+        raise WrongOption(name, "kind", what.rstrip("."))
+    return known[source.kind]
+
+
+def _refuse_foreign_options(name: str, source: SourceSettings, kind: type[Adapter]) -> None:
+    for option in sorted(source.model_fields_set & OF_SOME_KINDS - kind.facts.takes):
+        takers = [other.kind for other in kinds().values() if option in other.facts.takes]
+        what = f"is not for kind {kind.kind}, which has its own rules; kind {' and '.join(takers)} takes it"
+        raise WrongOption(name, option, what)

@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-import hmac
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Any, Final
+from datetime import UTC, datetime
+from typing import Any, ClassVar, NamedTuple
 
 from ledger import payload
-from ledger.payload import Malformed
+from ledger.errors import Misconfigured
+from ledger.payload import Element, Malformed
 from ledger.receiver.log import note
+from ledger.receiver.sources.facts import Facts
+from ledger.receiver.sources.signing import SECRET_BYTES_MIN
 from ledger.records import Delivery, Unusable, digest_of
 from ledger.settings import SourceSettings
 
 Item = Delivery | Unusable
-Event = Callable[[Any, bytes], Delivery]  # a document and its bytes in; raises Unfit
 Headers = Mapping[str, str]  # by lower-case name; a field sent twice is joined with a comma (RFC 9110, 5.3)
 
 TYPE_BYTES_MAX = 200  # a type stands in an index, whose entries are limited to some 2,700 bytes
 ELEMENTS_MAX = 5_000  # of a body that is a list: all of them are stored in one transaction
 ELEMENT_BYTES_MAX = 1_000_000  # one of many that are stored together must not be what they wait for
-SUCCESS: Final = 200
 
 
 class Forged(Exception):
@@ -31,6 +31,23 @@ class Forged(Exception):
 
 class Unfit(Exception):
     """An authentic element that cannot be an event; the message is the reason that quarantine shows."""
+
+
+class WrongOption(Misconfigured):
+    """An option of [sources.NAME] that cannot work; `what` follows its name in a sentence."""
+
+    def __init__(self, source: str, option: str, what: str) -> None:
+        super().__init__(f"[sources.{source}] {option} {what}.")
+        self.option, self.what = option, what
+
+
+class Arrival(NamedTuple):
+    """One request as it came: the exact bytes, and the target (path and query) as its first line spelled it."""
+
+    headers: Headers
+    body: bytes
+    received_at: datetime
+    target: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,63 +62,106 @@ class Identity:
 
 
 class Adapter(ABC):
-    """One source. A subclass says what is authentic and what identifies an event; the order of checks is here."""
+    """One source. A subclass says what is authentic and what identifies an event; the order of checks is here.
+
+    It declares its `kind`, as a configuration names it, and its `facts`.
+    """
+
+    kind: ClassVar[str]
+    facts: ClassVar[Facts]
 
     def __init__(self, name: str, settings: SourceSettings, secrets: Sequence[str]) -> None:
+        """Raises WrongOption."""
         self.name, self.settings = name, settings
         self.secrets = [self.secret(text) for text in secrets]
-        self.success_status: int = settings.success_status or SUCCESS
+        self.success_status: int = settings.success_status or self.facts.success
+        self._ignored = {*self.facts.ignored, *settings.ignored_types}
+        self._volatile = (*self.facts.volatile, *settings.ignored_members)
 
-    @abstractmethod
     def secret(self, text: str) -> bytes:
-        """The signing key. Raises Misconfigured."""
+        """The signing key: the text's own bytes, unless the source has another rule. Raises WrongOption."""
+        if len(text.encode()) < SECRET_BYTES_MIN:
+            what = f"has a secret that is shorter than {SECRET_BYTES_MIN} bytes: anybody could guess it"
+            raise self.wrong("secrets", what)
+        return text.encode()
+
+    @property
+    def key_rule(self) -> tuple[str, ...]:
+        """Whose keys these are: ahead of the parts in every digest. Two sources with one rule share their events."""
+        return self.kind, self.name  # two senders may both call their first event 1
+
+    def handshake(self, arrival: Arrival) -> str | None:
+        """What is answered at once, as plain text, to a request that only asks whether we are here; None: it is a delivery."""
+        return None
 
     @abstractmethod
-    def is_authentic(self, headers: Headers, body: bytes, received_at: datetime) -> bool:
+    def is_authentic(self, arrival: Arrival) -> bool:
         """Whether somebody who holds a secret signed exactly these bytes, and recently where there is a time."""
 
     @abstractmethod
-    def items(self, headers: Headers, body: bytes) -> list[Item]:
-        """The events of an authentic body. Raises Malformed, or Unfit for the body as a whole."""
+    def identity(self, document: Any, arrival: Arrival) -> Identity:
+        """What one event is. Raises Unfit, which sends this element alone to quarantine."""
 
-    @property
-    @abstractmethod
-    def key_rule(self) -> tuple[str, ...]:
-        """Whose keys these are: ahead of the parts in every digest. Two sources with one rule share their events."""
+    def elements(self, arrival: Arrival) -> list[Element]:
+        """The events of an authentic body, each with its own bytes. Raises Malformed, or Unfit for the body as a whole."""
+        if self.facts.lists and arrival.body.lstrip()[:1] == b"[":
+            return payload.elements(arrival.body)
+        document = payload.parse(arrival.body)
+        return [] if document == [] else [Element(document, arrival.body)]
 
-    def read(self, headers: Headers, body: bytes, received_at: datetime) -> list[Item]:
+    def read(self, headers: Headers, body: bytes, received_at: datetime, target: str = "") -> list[Item]:
         """Authenticity first, on the exact bytes. Raises Forged (401), Malformed (400), and nothing else.
 
         An empty list is an authentic request without an event, as some senders use for a ping.
         """
-        if not self._is_authentic(headers, body, received_at):
+        arrival = Arrival(headers, body, received_at, target)
+        if not self._is_authentic(arrival):
             raise Forged
-        return self.found(headers, body)
+        return self._found(arrival)
 
     def found(self, headers: Headers, body: bytes) -> list[Item]:
         """The events of a body whose sender is known already, as of a file that an operator hands in.
 
         Raises Malformed, and nothing else.
         """
-        if not body:
+        return self._found(Arrival(headers, body, datetime.now(UTC)))
+
+    def _found(self, arrival: Arrival) -> list[Item]:
+        if not arrival.body:
             raise Malformed("It is empty.")
         try:
-            return self.items(headers, body)
+            elements = self.elements(arrival)
+            _bound(elements)
         except Malformed:
             raise
         except Unfit as error:
-            return [self.unusable(str(error), body)]
+            return [self.unusable(str(error), arrival.body)]
         except Exception as error:  # noqa: BLE001 - our fault; the event is kept, and nobody retries it for days
-            return [self._failed(error, body)]
+            return [self._failed(error, arrival.body)]
+        return [self._item(arrival, element, index) for index, element in enumerate(elements)]
 
-    def _is_authentic(self, headers: Headers, body: bytes, received_at: datetime) -> bool:
+    def _item(self, arrival: Arrival, element: Element, index: int) -> Item:
+        """A bad one goes to quarantine, its neighbours do not."""
         try:
-            return self.is_authentic(headers, body, received_at)
+            _bound_one_of_many(element, arrival.body)
+            return self.delivery(self.identity(element.document, arrival), element, arrival.headers)
+        except Unfit as error:
+            return self.unusable(str(error), element.body, index)
+        except Exception as error:  # noqa: BLE001 - our fault; the neighbours are stored all the same
+            return self._failed(error, element.body, index)
+
+    def _failed(self, error: Exception, body: bytes, index: int = 0) -> Unusable:
+        note("adapter failed", source=self.name, error=type(error).__name__)
+        return self.unusable("Our reading of it failed. This is a fault in Not Twice.", body, index)
+
+    def _is_authentic(self, arrival: Arrival) -> bool:
+        try:
+            return self.is_authentic(arrival)
         except Exception as error:  # noqa: BLE001 - a stranger must not be able to make a 500
             note("adapter failed", source=self.name, error=type(error).__name__)
             return False
 
-    def delivery(self, found: Identity, document: Any, body: bytes, headers: Headers) -> Delivery:
+    def delivery(self, found: Identity, element: Element, headers: Headers) -> Delivery:
         """The event that was found. Raises Unfit when its words cannot be stored as text."""
         _require_storable(found)
         return Delivery(
@@ -110,42 +170,17 @@ class Adapter(ABC):
             type=found.type,
             event_key=" ".join(found.key),
             key_digest=digest_of(*self.key_rule, *found.key),
-            body=body,
-            content_digest=payload.content_digest(document, self.settings.ignored_members),
+            body=element.body,
+            content_digest=payload.content_digest(element.document, self._volatile),
             occurrence_digest=digest_of(*self.key_rule, "occurrence", *found.occurrence)
             if found.occurrence
             else None,
             content_type=payload.shown(headers.get("content-type", ""))[:200],
             delivery_id=payload.shown(found.delivery_id)[:500],
             occurred_at=found.occurred_at,
-            ignored=found.type in self.settings.ignored_types,
-            ordering_digest=self._ordering_digest(document),
+            ignored=found.type in self._ignored,
+            ordering_digest=self._ordering_digest(element.document),
         )
-
-    def each(self, body: bytes, event: Event) -> list[Item]:
-        """One item an element of a body that is a list. A bad one goes to quarantine, its neighbours do not.
-
-        Raises Malformed, and Unfit when there are more than ELEMENTS_MAX.
-        """
-        elements = payload.elements(body)
-        if len(elements) > ELEMENTS_MAX:
-            raise Unfit(f"It has {len(elements)} elements; {ELEMENTS_MAX} can be taken at once.")
-        return [self._element(event, *element, index) for index, element in enumerate(elements)]
-
-    def _element(self, event: Event, document: Any, body: bytes, index: int) -> Item:
-        if len(body) > ELEMENT_BYTES_MAX:
-            reason = f"It has {len(body)} bytes; an element of a list may have {ELEMENT_BYTES_MAX}."
-            return self.unusable(reason, body, index)
-        try:
-            return event(document, body)
-        except Unfit as error:
-            return self.unusable(str(error), body, index)
-        except Exception as error:  # noqa: BLE001 - our fault; the neighbours are stored all the same
-            return self._failed(error, body, index)
-
-    def _failed(self, error: Exception, body: bytes, index: int = 0) -> Unusable:
-        note("adapter failed", source=self.name, error=type(error).__name__)
-        return self.unusable("Our reading of it failed. This is a fault in Not Twice.", body, index)
 
     def ordered_in(self, document: Any) -> Any:
         """Where `ordering_path` begins: at the top of the event, unless a source has a better place."""
@@ -159,6 +194,20 @@ class Adapter(ABC):
 
     def unusable(self, reason: str, body: bytes, index: int = 0) -> Unusable:
         return Unusable(self.settings.namespace, self.name, index, reason, body)
+
+    def wrong(self, option: str, what: str) -> WrongOption:
+        """To raise: an option of this source that cannot work."""
+        return WrongOption(self.name, option, what)
+
+
+def _bound(elements: Sequence[Element]) -> None:
+    if len(elements) > ELEMENTS_MAX:
+        raise Unfit(f"It has {len(elements)} elements; {ELEMENTS_MAX} can be taken at once.")
+
+
+def _bound_one_of_many(element: Element, whole: bytes) -> None:
+    if element.body is not whole and len(element.body) > ELEMENT_BYTES_MAX:
+        raise Unfit(f"It has {len(element.body)} bytes; an element of a list may have {ELEMENT_BYTES_MAX}.")
 
 
 def _require_storable(found: Identity) -> None:
@@ -174,25 +223,3 @@ def require_id(value: Any, name: str) -> str:
     if text is None:
         raise Unfit(f"It has no usable {name}.")
     return text
-
-
-def matches_any(given: Sequence[bytes], secrets: Sequence[bytes], *signed: bytes) -> bool:
-    """Whether one of the signatures is the HMAC-SHA256 of the signed parts under one of the secrets.
-
-    Every pair is compared, each in constant time.
-    """
-    message = b"".join(signed)
-    # Not hmac.digest(): it gives up the GIL for however short a message, and a writer's thread takes it for long.
-    expected = [hmac.new(secret, message, "sha256").digest() for secret in secrets]
-    return sum(hmac.compare_digest(g, e) for g in given for e in expected) > 0
-
-
-def fresh(timestamp: str, received_at: datetime, tolerance_s: float, *, unit: str = "s") -> bool:
-    """Whether a Unix time is within the tolerance, both ways: the window for a replay is twice that.
-
-    Digits only: no sign, no blank, no fraction. Seconds are never guessed to be milliseconds.
-    """
-    if not (timestamp.isascii() and timestamp.isdecimal() and len(timestamp) <= 15):
-        return False
-    signed_at = int(timestamp) / (1000 if unit == "ms" else 1)
-    return abs(received_at.timestamp() - signed_at) <= tolerance_s
