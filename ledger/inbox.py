@@ -23,6 +23,11 @@ TYPE_CHARACTERS_MAX = (
     200  # a stranger chooses it, and the claim's index holds it: an entry ends at about 2,700 bytes
 )
 
+METRICS = {
+    AcceptanceKind.CONFLICT: (AcceptanceKind.CONFLICT, AcceptanceKind.DUPLICATE),
+    AcceptanceKind.NOT_COMPARED: (AcceptanceKind.DUPLICATE,),
+}  # the counters of a kind that has not one of its own
+
 Waiting = Mapping[int, Delivery]  # deliveries without an answer yet, by their place in the batch
 Answers = dict[int, Acceptance]
 
@@ -73,13 +78,15 @@ WITH arrived AS MATERIALIZED (
         CAST(:namespaces AS text[]), CAST(:sources AS text[]), CAST(:types AS text[]), CAST(:event_keys AS text[]),
         CAST(:key_digests AS bytea[]), CAST(:occurrence_digests AS bytea[]), CAST(:content_digests AS bytea[]),
         CAST(:delivery_ids AS text[]), CAST(:occurred_ats AS timestamptz[]), CAST(:ignored AS boolean[]),
-        CAST(:ordering_digests AS bytea[]), CAST(:content_types AS text[]), CAST(:bodies AS bytea[]))
+        CAST(:ordering_digests AS bytea[]), CAST(:key_rules AS smallint[]), CAST(:content_types AS text[]),
+        CAST(:bodies AS bytea[]))
       AS d(namespace, source, type, event_key, key_digest, occurrence_digest, content_digest, delivery_id, occurred_at, ignored,
-           ordering_digest, content_type, body)),
+           ordering_digest, key_rule, content_type, body)),
 stored AS (
     INSERT INTO nottwice.events (id, namespace, source, type, event_key, key_digest, occurrence_digest, content_digest, delivery_id,
-                                 occurred_at, ordering_digest, state, ending, due_at, ended_at) OVERRIDING SYSTEM VALUE
-    SELECT id, namespace, source, type, event_key, key_digest, occurrence_digest, content_digest, delivery_id, occurred_at, ordering_digest,
+                                 occurred_at, ordering_digest, key_rule, state, ending, due_at, ended_at) OVERRIDING SYSTEM VALUE
+    SELECT id, namespace, source, type, event_key, key_digest, occurrence_digest, content_digest, delivery_id, occurred_at,
+           ordering_digest, key_rule,
            CASE WHEN ignored THEN 'completed' ELSE 'pending' END, CASE WHEN ignored THEN 'ignored' END,
            CASE WHEN ignored THEN NULL ELSE now() END, CASE WHEN ignored THEN now() END
     FROM arrived ORDER BY namespace, key_digest
@@ -111,6 +118,7 @@ def _insert_new(tx: Transaction, waiting: Waiting) -> Answers:
         occurred_ats=[d.occurred_at for d in rows],
         ignored=[d.ignored for d in rows],
         ordering_digests=[d.ordering_digest for d in rows],
+        key_rules=[d.key_rule for d in rows],
         content_types=[d.content_type for d in rows],
         bodies=[d.body for d in rows],
     )
@@ -121,12 +129,16 @@ def _insert_new(tx: Transaction, waiting: Waiting) -> Answers:
 
 
 # By key first: a delivery that meets one event by its key and another by its occurrence belongs to its key. Only under
-# the same key are contents compared: what a catch-up lists looks different from what the webhook brought.
+# the same key are contents compared: what a catch-up lists looks different from what the webhook brought. A content that
+# is gone, or whose digest was made by other rules, cannot be compared.
 FIND = """
-SELECT d.i, coalesce(k.id, o.id) AS id, coalesce(k.content_digest <> d.content_digest, false) AS other_content
+SELECT d.i, coalesce(k.id, o.id) AS id,
+       CASE WHEN k.id IS NULL OR k.content_digest = d.content_digest THEN 'duplicate'
+            WHEN k.content_digest IS NULL OR k.key_rule <> d.key_rule THEN 'not_compared'
+            ELSE 'conflict' END AS became
 FROM unnest(CAST(:places AS integer[]), CAST(:namespaces AS text[]), CAST(:key_digests AS bytea[]),
-            CAST(:occurrence_digests AS bytea[]), CAST(:content_digests AS bytea[]))
-     AS d(i, namespace, key_digest, occurrence_digest, content_digest)
+            CAST(:occurrence_digests AS bytea[]), CAST(:content_digests AS bytea[]), CAST(:key_rules AS smallint[]))
+     AS d(i, namespace, key_digest, occurrence_digest, content_digest, key_rule)
 LEFT JOIN nottwice.events k ON k.namespace = d.namespace AND k.key_digest = d.key_digest
 LEFT JOIN nottwice.events o ON o.namespace = d.namespace AND o.occurrence_digest = d.occurrence_digest
 WHERE coalesce(k.id, o.id) IS NOT NULL
@@ -134,7 +146,7 @@ WHERE coalesce(k.id, o.id) IS NOT NULL
 
 
 def _find_standing(tx: Transaction, waiting: Waiting) -> Answers:
-    """Find the events that were there first. One whose content is gone cannot be compared: a duplicate."""
+    """Find the events that were there first."""
     rows = tx.all(
         FIND,
         places=list(waiting),
@@ -142,19 +154,21 @@ def _find_standing(tx: Transaction, waiting: Waiting) -> Answers:
         key_digests=[d.key_digest for d in waiting.values()],
         occurrence_digests=[d.occurrence_digest for d in waiting.values()],
         content_digests=[d.content_digest for d in waiting.values()],
+        key_rules=[d.key_rule for d in waiting.values()],
     )
-    kinds = {False: AcceptanceKind.DUPLICATE, True: AcceptanceKind.CONFLICT}
-    return {row.i: Acceptance(kinds[row.other_content], row.id) for row in rows}
+    return {row.i: Acceptance(AcceptanceKind(row.became), row.id) for row in rows}
 
 
 def _note_repeats(tx: Transaction, deliveries: Waiting, answers: Answers) -> None:
-    """A conflict is a duplicate delivery too."""
+    """A conflict is a duplicate delivery too, and so is what could not be compared."""
     again = [
         (answer.kind, (answer.event_id, deliveries[i]))
         for i, answer in sorted(answers.items())
         if answer.kind is not AcceptanceKind.ACCEPTED and answer.event_id is not None
     ]
-    repeats.note_duplicates(tx, [one for _, one in again])
+    compared = [one for kind, one in again if kind is not AcceptanceKind.NOT_COMPARED]
+    not_compared = [one for kind, one in again if kind is AcceptanceKind.NOT_COMPARED]
+    repeats.note_duplicates(tx, compared, not_compared)
     repeats.keep_conflicts(tx, [one for kind, one in again if kind is AcceptanceKind.CONFLICT])
 
 
@@ -163,9 +177,8 @@ def _count(
 ) -> None:
     counts: Counter[tuple[str, str]] = Counter()
     for item, answer in zip(items, answers, strict=True):
-        counts[item.namespace, answer.kind.value] += 1
-        if answer.kind is AcceptanceKind.CONFLICT:
-            counts[item.namespace, AcceptanceKind.DUPLICATE.value] += 1
+        for metric in METRICS.get(answer.kind, (answer.kind,)):
+            counts[item.namespace, metric.value] += 1
     counters.bump_many(tx, writer, counts)
 
 

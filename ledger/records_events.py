@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
+from ledger.digests import KEY_RULE
 from ledger.payload import parse
 
 
@@ -16,8 +17,9 @@ class Delivery:
     """One logical event as a source's adapter found it in a request, ready to be accepted.
 
     `event_key` is the readable key; the unique identity is `key_digest` within the namespace. `content_digest`
-    covers the content without the members that differ between honest retries. Deliveries of one namespace with the
-    same `ordering_digest` are worked one at a time, in the order in which they were accepted.
+    covers the content without the members that differ between honest retries. `key_rule` is the version of the rules
+    both were made by. Deliveries of one namespace with the same `ordering_digest` are worked one at a time, in the order
+    in which they were accepted.
     """
 
     namespace: str
@@ -33,6 +35,7 @@ class Delivery:
     occurred_at: datetime | None = None
     ignored: bool = False
     ordering_digest: bytes | None = None
+    key_rule: int = KEY_RULE
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +53,9 @@ class AcceptanceKind(StrEnum):
     ACCEPTED = "accepted"
     DUPLICATE = "duplicate"
     CONFLICT = "conflict"
+    NOT_COMPARED = (
+        "not_compared"  # a duplicate; the first content is gone, or its digest was made by other rules
+    )
     QUARANTINED = "quarantined"
 
 

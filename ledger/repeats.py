@@ -23,35 +23,43 @@ Again = tuple[int, Delivery]  # a delivery, and the event that stands already
 
 NOTE = """
 WITH again AS (
-    SELECT d.event_id, d.delivery_id, d.n, x.event_id IS NOT NULL AS known
-    FROM unnest(CAST(:event_ids AS bigint[]), CAST(:delivery_ids AS text[]), CAST(:ns AS bigint[]))
-         AS d(event_id, delivery_id, n)
+    SELECT d.event_id, d.delivery_id, d.n, d.not_compared, x.event_id IS NOT NULL AS known
+    FROM unnest(CAST(:event_ids AS bigint[]), CAST(:delivery_ids AS text[]), CAST(:ns AS bigint[]), CAST(:not_compared AS bigint[]))
+         AS d(event_id, delivery_id, n, not_compared)
     LEFT JOIN nottwice.duplicates x ON x.event_id = d.event_id AND x.delivery_id = d.delivery_id),
 placed AS (
     SELECT again.*, row_number() OVER (PARTITION BY event_id, known ORDER BY delivery_id)
         + (SELECT count(*) FROM (SELECT FROM nottwice.duplicates y WHERE y.event_id = again.event_id LIMIT :ids_max) z) AS place
     FROM again)
-INSERT INTO nottwice.duplicates (event_id, delivery_id, deliveries)
-SELECT event_id, CASE WHEN known OR place <= :ids_max THEN delivery_id ELSE '' END AS kept_as, sum(n)
+INSERT INTO nottwice.duplicates (event_id, delivery_id, deliveries, not_compared)
+SELECT event_id, CASE WHEN known OR place <= :ids_max THEN delivery_id ELSE '' END AS kept_as, sum(n), sum(not_compared)
 FROM placed GROUP BY event_id, kept_as ORDER BY event_id, kept_as
 ON CONFLICT (event_id, delivery_id) DO UPDATE
-SET deliveries = nottwice.duplicates.deliveries + excluded.deliveries, last_seen_at = now()
+SET deliveries = nottwice.duplicates.deliveries + excluded.deliveries,
+    not_compared = nottwice.duplicates.not_compared + excluded.not_compared, last_seen_at = now()
 """
 
 
-def note_duplicates(tx: Transaction, again: Sequence[Again]) -> None:
-    """Count further deliveries by their delivery id; beyond the cap (a retry storm with new ids) under ''."""
-    counts = Counter(
-        (event_id, delivery.delivery_id[:DELIVERY_ID_CHARACTERS_MAX]) for event_id, delivery in again
-    )
+def note_duplicates(tx: Transaction, again: Sequence[Again], not_compared: Sequence[Again] = ()) -> None:
+    """Count further deliveries by their delivery id; beyond the cap (a retry storm with new ids) under ''.
+
+    `not_compared` are those whose content may be another one: nobody can say.
+    """
+    ns_not = _by_delivery(not_compared)
+    counts = _by_delivery(again) + ns_not
     if counts:
         tx.execute(
             NOTE,
             event_ids=[event_id for event_id, _ in counts],
             delivery_ids=[delivery_id for _, delivery_id in counts],
             ns=list(counts.values()),
+            not_compared=[ns_not[one] for one in counts],
             ids_max=DELIVERY_IDS_MAX,
         )
+
+
+def _by_delivery(again: Sequence[Again]) -> Counter[tuple[int, str]]:
+    return Counter((id_, delivery.delivery_id[:DELIVERY_ID_CHARACTERS_MAX]) for id_, delivery in again)
 
 
 KEEP = """

@@ -96,7 +96,8 @@ class OtherContent:
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """One event. `body_bytes` is None when its content is no longer kept; `about_sends` are sends it tells about.
+    """One event. `body_bytes` is None when its content is no longer kept; `not_compared` are those of its `duplicates` that
+    may have said something else: the first content was gone. `about_sends` are sends it tells about.
 
     `cut`: it has more parts of some sort than are read.
     """
@@ -124,6 +125,7 @@ class Story:
     version: int
     now: datetime
     duplicates: int
+    not_compared: int
     first_again_at: datetime | None
     last_again_at: datetime | None
     content_type: str
@@ -146,11 +148,12 @@ ONE = """
 SELECT e.id, e.namespace, e.source, e.type, e.event_key, e.delivery_id, e.occurred_at, e.accepted_at, e.state, e.ending, e.mode,
        e.run, e.due_at, e.attempts, e.attempts_max, e.claimed_at, e.lease_until, e.last_error, e.ended_at, e.version, now() AS now,
        coalesce(w.name, left(CAST(e.claimed_by AS text), 8)) AS worker,
-       d.duplicates, d.first_again_at, d.last_again_at, coalesce(s.content_type, '') AS content_type, s.bytes AS body_bytes
+       d.duplicates, d.not_compared, d.first_again_at, d.last_again_at, coalesce(s.content_type, '') AS content_type, s.bytes AS body_bytes
 FROM nottwice.events e
 LEFT JOIN nottwice.workers w ON w.id = e.claimed_by
 LEFT JOIN nottwice.event_sizes s ON s.event_id = e.id,
-LATERAL (SELECT CAST(coalesce(sum(deliveries), 0) AS bigint) AS duplicates, min(first_seen_at) AS first_again_at,
+LATERAL (SELECT CAST(coalesce(sum(deliveries), 0) AS bigint) AS duplicates,
+                CAST(coalesce(sum(not_compared), 0) AS bigint) AS not_compared, min(first_seen_at) AS first_again_at,
                 max(last_seen_at) AS last_again_at FROM nottwice.duplicates WHERE event_id = e.id) AS d
 WHERE e.id = :id
 """

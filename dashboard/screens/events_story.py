@@ -120,7 +120,10 @@ def _arrivals(story: Story) -> Iterator[Step]:
     duplicates = story.duplicates - sum(other.deliveries for other in story.conflicts)
     if duplicates > 0 and story.first_again_at and story.last_again_at:
         last = f", last {moment(story.last_again_at, story.now)}" if duplicates > 1 else ""
-        yield Step(story.first_again_at, "twin", "=", f"{many(duplicates, 'duplicate')}{last}")
+        words = f"{many(duplicates, 'duplicate')}{last}"
+        if story.not_compared:
+            words += f"; {story.not_compared:,} could not be compared, for the first content was gone"
+        yield Step(story.first_again_at, "twin", "=", words)
     for other in story.conflicts:
         seen = ", marked as seen" if other.acknowledged_at else ""
         words = f"Same key, other content (conflict {other.id}{seen}); nothing was done with it"

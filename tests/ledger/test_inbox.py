@@ -9,13 +9,15 @@ from uuid import uuid4
 
 import pytest
 
-from ledger import inbox, repeats
+from ledger import inbox, repeats, views_event
 from ledger.database import Database, Transaction
+from ledger.digests import KEY_RULE
 from ledger.errors import Unavailable
 from ledger.records import AcceptanceKind, digest_of
 from tests.fix_events import Ledger, delivery, unusable, worker
 
 ACCEPTED, DUPLICATE = AcceptanceKind.ACCEPTED, AcceptanceKind.DUPLICATE
+NOT_COMPARED = AcceptanceKind.NOT_COMPARED
 CONFLICT, QUARANTINED = AcceptanceKind.CONFLICT, AcceptanceKind.QUARANTINED
 
 
@@ -104,8 +106,23 @@ def test_other_bytes_with_the_same_content_are_no_conflict(book: Ledger) -> None
 def test_a_content_that_is_gone_cannot_be_compared(book: Ledger) -> None:
     (first,) = book.accept(delivery("a", body=b"one"))
     book.run("UPDATE nottwice.events SET content_digest = NULL")
-    assert book.accept(delivery("a", body=b"two")) == [replace(first, kind=DUPLICATE)]
+    for _ in range(2):
+        assert book.accept(delivery("a", body=b"two")) == [replace(first, kind=NOT_COMPARED)]
     assert book.rows("SELECT FROM nottwice.conflicts") == []
+    assert book.rows("SELECT deliveries, not_compared FROM nottwice.duplicates") == [(2, 2)]
+    assert counted(book) == {"accepted": 1, "duplicate": 2}
+    story = book.database.run(lambda tx: views_event.story(tx, first.event_id or 0))
+    assert story is not None and (story.duplicates, story.not_compared) == (2, 2)
+
+
+def test_digests_of_other_rules_cannot_be_compared(book: Ledger) -> None:
+    """After a release that changed them, a retry of an older event is no conflict."""
+    (first,) = book.accept(delivery("a", body=b"one", key_rule=KEY_RULE))
+    assert book.value("SELECT key_rule FROM nottwice.events") == KEY_RULE
+    later = delivery("a", body=b"two", key_rule=KEY_RULE + 1)
+    same = replace(later, content_digest=delivery("a", body=b"one").content_digest)
+    assert [one.kind for one in book.accept(later, same)] == [NOT_COMPARED, DUPLICATE]
+    assert book.accept(replace(later, key_rule=KEY_RULE)) == [replace(first, kind=CONFLICT)]
 
 
 def test_a_hit_on_the_occurrence_is_a_duplicate_whatever_it_looks_like(book: Ledger) -> None:

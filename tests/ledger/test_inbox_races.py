@@ -70,6 +70,24 @@ def test_one_occurrence_under_many_keys_at_the_same_instant(
     assert many.value("SELECT count(*) FROM nottwice.events") == ROUNDS
 
 
+def test_contents_that_race_for_one_key_are_one_event_and_a_conflict_each(
+    many: Ledger, crowd: Callable[[int], Crowd]
+) -> None:
+    """Whoever is first stays; every other content is kept once, and every sender is told that it is safe."""
+    together, contents = crowd(12), [b"one", b"two", b"three"]
+    for turn in range(ROUNDS):
+        batch = [delivery(f"evt_{turn}", body=contents[n % 3], delivery_id=f"d{n}") for n in range(12)]
+        answers = together.at_once([lambda d=d: many.accept(d) for d in batch])
+        assert kinds(answers) == {ACCEPTED: 1, DUPLICATE: 3, AcceptanceKind.CONFLICT: 8}
+    kept = many.rows(
+        """SELECT count(DISTINCT body), sum(c.deliveries) FROM (
+               SELECT event_id, body, 4 AS deliveries FROM nottwice.event_contents
+               UNION ALL SELECT event_id, body, deliveries FROM nottwice.conflicts) c GROUP BY event_id"""
+    )
+    assert kept == [(3, 12)] * ROUNDS
+    assert many.value("SELECT count(*) FROM nottwice.conflicts") == 2 * ROUNDS
+
+
 def shuffled(turn: int, n: int) -> list[Delivery]:
     """Ten keys of a round, every batch beginning elsewhere and half of them walking backwards."""
     keys = list(islice(cycle(range(10)), n, n + 10))
