@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
+from tests.benchmarks.accept import accept
 from tests.benchmarks.drain import drain, drain_effect
 from tests.benchmarks.idle import idle
+from tests.benchmarks.knocks import Missing
 from tests.benchmarks.pickup import pickup
 from tests.benchmarks.report import say
 from tests.benchmarks.stage import Stage
 
-BENCHES: dict[str, Callable[[Stage], dict[str, object]]] = {
+Lines = Iterable[dict[str, object]]
+BENCHES: dict[str, Callable[[Stage], dict[str, object] | Lines]] = {
+    "accept": accept,
     "drain": drain,
     "drain-effect": drain_effect,
     "pickup": pickup,
@@ -27,7 +31,12 @@ def main(names: list[str]) -> int:
     stage = Stage()
     try:
         for name in names or BENCHES:
-            print(json.dumps(BENCHES[name](stage)), flush=True)
+            found = BENCHES[name](stage)
+            for line in [found] if isinstance(found, dict) else found:
+                print(json.dumps(line), flush=True)
+    except Missing as error:
+        say(str(error))
+        return 2
     finally:
         stage.close()
     return 0

@@ -26,6 +26,7 @@ from ledger import inbox, schema
 from ledger.database import Database
 from ledger.embedded import Cluster
 from ledger.records import Delivery, digest_of
+from ledger.supervisor import answers
 
 ROOT = Path(__file__).parents[2]
 PEERS_PYTHON = ROOT / ".venv-peers" / "bin" / "python"
@@ -112,16 +113,9 @@ class Stage:
     @contextmanager
     def worker(self, database: str, handlers: str) -> Iterator[psutil.Process]:
         """A worker process of the default settings with these handlers, from the moment in which it is ready."""
-        home = self.folder / f"{database}-home"
-        home.mkdir()
+        home = self._home(database, CONFIGURATION)
         (home / "bench_handlers.py").write_text(handlers)
-        (home / "nottwice.toml").write_text(CONFIGURATION)
-        environment = os.environ | {
-            "NOTTWICE_HOME": str(home),
-            "NOTTWICE_CONFIG": str(home / "nottwice.toml"),
-            "DATABASE_URL": self.cluster.url("nottwice_worker", database=database),
-            "PYTHONDONTWRITEBYTECODE": "1",
-        }
+        environment = self._environment(home, "nottwice_worker", database)
         process = subprocess.Popen(
             [sys.executable, "-m", "worker"], env=environment, stderr=subprocess.PIPE, text=True
         )
@@ -131,6 +125,40 @@ class Stage:
         finally:
             process.terminate()
             process.wait(30)
+
+    @contextmanager
+    def receiver(
+        self, database: str, port: int, configuration: str, **environment: str
+    ) -> Iterator[psutil.Process]:
+        """A receiver process of the default settings with these sources, from the moment in which it is ready."""
+        home = self._home(database, configuration)
+        named = environment | {"NOTTWICE_RECEIVER_PORT": str(port)}
+        with (home / "receiver.log").open("wb") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "ledger.receiver"],
+                env=self._environment(home, "nottwice_receiver", database) | named,
+                stderr=log,
+            )
+        try:
+            wait_until(lambda: answers(f"http://127.0.0.1:{port}/readyz"))
+            yield psutil.Process(process.pid)
+        finally:
+            process.terminate()
+            process.wait(30)
+
+    def _home(self, database: str, configuration: str) -> Path:
+        home = self.folder / f"{database}-home"
+        home.mkdir()
+        (home / "nottwice.toml").write_text(configuration)
+        return home
+
+    def _environment(self, home: Path, login: str, database: str) -> dict[str, str]:
+        return os.environ | {
+            "NOTTWICE_HOME": str(home),
+            "NOTTWICE_CONFIG": str(home / "nottwice.toml"),
+            "DATABASE_URL": self.cluster.url(login, database=database),
+            "PYTHONDONTWRITEBYTECODE": "1",
+        }
 
 
 def _until_started(process: subprocess.Popen[str]) -> None:

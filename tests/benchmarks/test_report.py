@@ -40,4 +40,4 @@ def test_an_unknown_benchmark_is_refused_by_name() -> None:
         [sys.executable, "-m", "tests.benchmarks", "drian"], capture_output=True, text=True, check=False
     )
     assert done.returncode == 2 and done.stdout == ""
-    assert "there is no benchmark drian; there are drain, drain-effect, pickup, idle." in done.stderr
+    assert "there is no benchmark drian; there are accept, drain, drain-effect, pickup, idle." in done.stderr
