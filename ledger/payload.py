@@ -16,12 +16,12 @@ from typing import Any
 from ledger.payload_canonical import canonical as canonical
 from ledger.payload_canonical import content_digest as content_digest
 from ledger.payload_canonical import whole as whole
+from ledger.payload_elements import Element as Element
+from ledger.payload_elements import elements as elements
 from ledger.payload_json import DEPTH_MAX as DEPTH_MAX
 from ledger.payload_json import DIGITS_MAX as DIGITS_MAX
 from ledger.payload_json import VALUES_MAX as VALUES_MAX
-from ledger.payload_json import Element as Element
 from ledger.payload_json import Malformed as Malformed
-from ledger.payload_json import elements as elements
 from ledger.payload_json import parse as parse
 
 YEARS = range(1970, 9000)  # every clock and calendar downstream can show these

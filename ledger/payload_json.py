@@ -1,12 +1,12 @@
-"""The strict reading of JSON behind `payload.py`: its limits, its refusals, the elements of a list with their bytes. Pure."""
+"""The strict reading of JSON behind `payload.py`: its limits and its refusals. Pure."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from decimal import Decimal, DecimalException
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 
@@ -15,7 +15,6 @@ VALUES_MAX = 200_000  # of one document, members and elements: five bytes of it 
 DIGITS_MAX = 1000  # of one number; Python's own limit for integers (4300) can be configured, ours cannot
 EXPONENT_MAX = 100_000  # 1e400 is a number; 1e999999999 is a trap for whoever spells it out
 
-BLANK = re.compile(r"[ \t\n\r]*")
 STRING = re.compile(r'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
 
 
@@ -23,26 +22,14 @@ class Malformed(ValueError):
     """The bytes are not a document by these rules; the message says which rule, and quotes nothing of them."""
 
 
-class Element(NamedTuple):
-    """One element of a top-level list, with exactly the bytes it was spelled in."""
-
-    document: Any
-    body: bytes
-
-
 def parse(body: bytes, *, bytes_max: int | None = None) -> Any:
     """The document. Raises Malformed."""
-    text = _text(body, bytes_max)
-    return _guarded(lambda: _DECODER.decode(text))
+    text = text_of(body, bytes_max)
+    return guarded(lambda: DECODER.decode(text))
 
 
-def elements(body: bytes) -> list[Element]:
-    """The elements of a body that is a list, each with its own bytes. Raises Malformed."""
-    text = _text(body, None)
-    return _guarded(lambda: list(_elements(text)))
-
-
-def _text(body: bytes, bytes_max: int | None) -> str:
+def text_of(body: bytes, bytes_max: int | None = None) -> str:
+    """What is parsed, within its limits. Raises Malformed."""
     if bytes_max is not None and len(body) > bytes_max:
         raise Malformed(f"It has more than {bytes_max} bytes.")
     if body.startswith(b"\xef\xbb\xbf"):
@@ -77,7 +64,8 @@ def _begun(text: str) -> int:
     return text.count(",") + text.count("[") + text.count("{")
 
 
-def _guarded(read: Callable[[], T]) -> T:
+def guarded(read: Callable[[], T]) -> T:
+    """What was read; whatever the decoder says against it is said as Malformed."""
     try:
         return read()
     except Malformed:
@@ -85,28 +73,6 @@ def _guarded(read: Callable[[], T]) -> T:
     except (ValueError, RecursionError) as error:
         where = f" (character {error.pos})" if isinstance(error, json.JSONDecodeError) else ""
         raise Malformed(f"It is not JSON{where}.") from None
-
-
-def _elements(text: str) -> Iterator[Element]:
-    """Walks the list by the decoder's own positions, so that each element's bytes are known."""
-    at = _blank(text, 0)
-    if not text.startswith("[", at):
-        raise Malformed("It is not a list.")
-    at = _blank(text, at + 1)
-    more = not text.startswith("]", at)
-    while more:
-        value, end = _DECODER.raw_decode(text, at)
-        yield Element(value, text[at:end].encode())
-        at = _blank(text, end)
-        more = text.startswith(",", at)
-        at = _blank(text, at + 1) if more else at
-    if not text.startswith("]", at) or _blank(text, at + 1) != len(text):
-        raise Malformed(f"It is not JSON (character {at}).")
-
-
-def _blank(text: str, at: int) -> int:
-    found = BLANK.match(text, at)
-    return found.end() if found else at
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -141,6 +107,6 @@ def _no_constant(name: str) -> Any:
     raise Malformed(f"{name} is not JSON.")
 
 
-_DECODER = json.JSONDecoder(
+DECODER = json.JSONDecoder(
     object_pairs_hook=_object, parse_float=_fraction, parse_int=_integer, parse_constant=_no_constant
 )

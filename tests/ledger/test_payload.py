@@ -100,12 +100,30 @@ def test_elements_are_the_bytes_they_were_spelled_in(documents: list[Any]) -> No
     ]
     body = b" [ " + b" ,\n".join(spelled) + b" ]\r\n"
     assert [element.body for element in payload.elements(body)] == spelled
+    inside = b'{"a": {"list": [0]}, "\\u006cist" :' + body + b', "b": "]" }'
+    assert [element.body for element in payload.elements(inside, "list")] == spelled
 
 
 @pytest.mark.parametrize("body", [b"{}", b"[1", b"[1,]", b"[,1]", b"[1 2]", b"[1]]", b"[NaN]", b"[", b"1"])
 def test_elements_of_no_list_are_refused(body: bytes) -> None:
     with pytest.raises(Malformed):
         payload.elements(body)
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"[1]", b"1", b"{}", b'{"b":[1]}', b'{"a":1}', b'{"a":{}}', b'{"b":{"a":[1]}}']
+)
+def test_elements_of_no_member_are_refused(body: bytes) -> None:
+    with pytest.raises(Malformed):
+        payload.elements(body, "a")
+
+
+@pytest.mark.parametrize(
+    "rest", [b"", b"]", b"}x", b',"a":[]}', b',"b":NaN}', b',"b":1,}', b',"b":{"c":1,"c":1}}']
+)
+def test_elements_of_a_member_are_refused_for_whatever_stands_around_them(rest: bytes) -> None:
+    with pytest.raises(Malformed):
+        payload.elements(b'{"a":[1]' + rest, "a")
 
 
 @pytest.mark.parametrize(
