@@ -18,6 +18,11 @@ class AfterAnswer(BackgroundTask):
         faults.point("receiver.after_answer")
 
 
+def proof(text: str) -> Response:
+    """The answer to a handshake. It repeats what a stranger sent, so nothing may take it for more than text."""
+    return PlainTextResponse(text, headers={"X-Content-Type-Options": "nosniff"})
+
+
 OK = {
     200: PlainTextResponse("ok\n", background=AfterAnswer()),
     202: PlainTextResponse("ok\n", 202, background=AfterAnswer()),

@@ -23,7 +23,7 @@ from starlette.types import Receive, Scope, Send
 from ledger.database import Database
 from ledger.errors import LedgerError
 from ledger.payload import Malformed
-from ledger.receiver.accepted import OK
+from ledger.receiver.accepted import OK, proof
 from ledger.receiver.body import Hands, TooMuch
 from ledger.receiver.log import note, note_decisions
 from ledger.receiver.pulse import Tally
@@ -95,7 +95,7 @@ class Door:
                     late = Refusal.NOT_STORED
                     arrival = Arrival(headers, body, received_at, _target(request.scope))
                     if (token := adapter.handshake(arrival)) is not None:
-                        return PlainTextResponse(token)
+                        return proof(token)
                     return await self._answer(adapter, await _read(adapter, arrival))
         except TimeoutError:
             raise Refused(late, adapter, "not in time") from None
