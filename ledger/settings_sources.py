@@ -21,7 +21,7 @@ FIELD_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110, 5.6.2: toke
 OF_SOME_KINDS = frozenset(
     (
         *("signature_prefix", "encoding", "signed", "timestamp_unit", "type_constant", "key_with", "notices"),
-        *("public_url", *HEADERS, *PATHS),
+        *("public_url", "accept_unmarked", *HEADERS, *PATHS),
     )
 )
 # Where the parts of a body stand, by kind, unless the table says otherwise. Inboxili does not publish its webhook's
@@ -89,6 +89,9 @@ class SourceSettings(Table):
     time_path: str = ""
 
     public_url: str = ""  # of this source, as its sender calls it, where the signature covers it
+    accept_unmarked: bool = (
+        False  # what nothing tells from its own repetition: each delivery is an event of its own
+    )
 
     # What becomes of messages we sent: through which [providers.NAME] they went, and where the parts stand.
     provider: str = ""
