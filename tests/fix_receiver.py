@@ -28,6 +28,7 @@ import sqlalchemy as sa
 from ledger import schema
 from ledger.embedded import Cluster
 from tests.conftest import fresh_database
+from tests.receiver import known
 
 WITHIN_S = 12.0
 SVIX_SECRET = "whsec_" + base64.b64encode(b"not twice, a test's secret key").decode()
@@ -35,6 +36,7 @@ OLD_SVIX_SECRET = "whsec_" + base64.b64encode(b"the one before, still accepted")
 SHOP_SECRET = "the shop's own secret"
 OLD_SHOP_SECRET = "the shop's old secret"
 SECRETS = {"MAIL": SVIX_SECRET, "MAIL_OLD": OLD_SVIX_SECRET, "SHOP": SHOP_SECRET, "SHOP_OLD": OLD_SHOP_SECRET}
+SECRETS |= known.SECRETS
 
 CONFIG = """
 [sources.mail]
@@ -95,6 +97,7 @@ secrets = ["MAIL"]
 [database]
 allow_unsafe = true
 """
+CONFIG += known.CONFIG
 
 
 def signature(signed: bytes, secret: str = SHOP_SECRET) -> str:

@@ -16,15 +16,16 @@ from ledger.receiver.sources.adapter import Forged
 from ledger.receiver.sources.hubspot import HubSpot
 from ledger.records import Delivery, Unusable
 from ledger.settings import SourceSettings
-from tests import fix_signed as fix
+from tests.receiver import known
+from tests.receiver import signed as fix
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 AT = int(NOW.timestamp() * 1000)
 
 
-def hubspot(*secrets: str, url: str = fix.PUBLIC_URL, **settings: Any) -> HubSpot:
+def hubspot(*secrets: str, url: str = known.PUBLIC_URL, **settings: Any) -> HubSpot:
     table = SourceSettings(kind="hubspot", namespace="acme", secrets=("S",), public_url=url, **settings)
-    return HubSpot("crm", table, secrets or [fix.HUBSPOT_SECRET])
+    return HubSpot("crm", table, secrets or [known.HUBSPOT_SECRET])
 
 
 def read(*events: Any) -> list[Any]:
@@ -110,8 +111,8 @@ def test_sig_07_the_time_is_in_milliseconds(at: int, accepted: int) -> None:
 
 
 def test_sig_05_a_secret_is_replaced() -> None:
-    both = hubspot(fix.HUBSPOT_SECRET, fix.OLD_HUBSPOT_SECRET)
-    old, new = fix.OLD_HUBSPOT_SECRET, fix.HUBSPOT_SECRET
+    both = hubspot(known.HUBSPOT_SECRET, known.OLD_HUBSPOT_SECRET)
+    old, new = known.OLD_HUBSPOT_SECRET, known.HUBSPOT_SECRET
     for signed in ((old,), (new,), (old, new), ("anything else", new)):
         assert both.read(fix.hubspot(b"[]", *signed, at_ms=AT), b"[]", NOW) == []
     with pytest.raises(Forged):

@@ -17,15 +17,16 @@ from ledger.receiver.sources.adapter import Arrival, Forged
 from ledger.receiver.sources.microsoft_graph import ANSWER_CHARACTERS_MAX, MicrosoftGraph
 from ledger.records import Delivery, Unusable
 from ledger.settings import SourceSettings
-from tests import fix_signed as fix
+from tests.receiver import known
+from tests.receiver import signed as fix
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
-LIFECYCLE = {"subscriptionId": "s-1", "tenantId": "t-1", "clientState": fix.GRAPH_SECRET}
+LIFECYCLE = {"subscriptionId": "s-1", "tenantId": "t-1", "clientState": known.GRAPH_SECRET}
 
 
 def graph(*secrets: str, **settings: Any) -> MicrosoftGraph:
     table = SourceSettings(kind="microsoft-graph", namespace="acme", secrets=("S",), **settings)
-    return MicrosoftGraph("office", table, secrets or [fix.GRAPH_SECRET])
+    return MicrosoftGraph("office", table, secrets or [known.GRAPH_SECRET])
 
 
 def read(*elements: Any, source: MicrosoftGraph | None = None) -> list[Any]:
@@ -84,7 +85,7 @@ def test_no_query_makes_markup_or_an_exception(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "said", [None, "", "another", fix.GRAPH_SECRET + " ", 1, [fix.GRAPH_SECRET], "\ud83c", "é"]
+    "said", [None, "", "another", known.GRAPH_SECRET + " ", 1, [known.GRAPH_SECRET], "\ud83c", "é"]
 )
 def test_an_element_that_does_not_know_us_is_refused(said: Any) -> None:
     with pytest.raises(Forged):
@@ -119,13 +120,13 @@ def test_what_is_no_document_is_malformed(body: bytes) -> None:
 
 
 def test_sig_05_two_client_states_are_valid_while_subscriptions_are_renewed() -> None:
-    both = graph(fix.GRAPH_SECRET, fix.OLD_GRAPH_SECRET)
+    both = graph(known.GRAPH_SECRET, known.OLD_GRAPH_SECRET)
     items = read(
-        fix.graph_element(id="1"), fix.graph_element(id="2", clientState=fix.OLD_GRAPH_SECRET), source=both
+        fix.graph_element(id="1"), fix.graph_element(id="2", clientState=known.OLD_GRAPH_SECRET), source=both
     )
     assert [type(item) for item in items] == [Delivery, Delivery]
     with pytest.raises(Forged):
-        one(clientState=fix.OLD_GRAPH_SECRET)
+        one(clientState=known.OLD_GRAPH_SECRET)
 
 
 @pytest.mark.parametrize("secret", ["short", "", "s" * 256])

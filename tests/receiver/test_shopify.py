@@ -15,7 +15,8 @@ from ledger.receiver.sources.adapter import Forged
 from ledger.receiver.sources.shopify import KEY, Shopify
 from ledger.records import Delivery, Unusable
 from ledger.settings import SourceSettings
-from tests import fix_signed as fix
+from tests.receiver import known
+from tests.receiver import signed as fix
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 BODY = b'{"id":820982911946154508,"email":"jon@example.com","total_price":"403.00"}'
@@ -23,7 +24,7 @@ BODY = b'{"id":820982911946154508,"email":"jon@example.com","total_price":"403.0
 
 def shopify(*secrets: str, **settings: Any) -> Shopify:
     table = SourceSettings(kind="shopify", namespace="acme", secrets=("S",), **settings)
-    return Shopify("shops", table, secrets or [fix.SHOPIFY_SECRET])
+    return Shopify("shops", table, secrets or [known.SHOPIFY_SECRET])
 
 
 def read(body: bytes = BODY, **said: Any) -> Any:
@@ -88,8 +89,8 @@ def test_no_header_whatever_makes_anything_but_a_refusal(text: str) -> None:
 
 
 def test_sig_05_a_secret_is_replaced() -> None:
-    both, old = shopify(fix.SHOPIFY_SECRET, fix.OLD_SHOPIFY_SECRET), fix.OLD_SHOPIFY_SECRET
-    for signed in ((fix.SHOPIFY_SECRET,), (old,), (old, fix.SHOPIFY_SECRET), ("another", old)):
+    both, old = shopify(known.SHOPIFY_SECRET, known.OLD_SHOPIFY_SECRET), known.OLD_SHOPIFY_SECRET
+    for signed in ((known.SHOPIFY_SECRET,), (old,), (old, known.SHOPIFY_SECRET), ("another", old)):
         assert both.read(fix.shopify(BODY, *signed), BODY, NOW)
     with pytest.raises(Forged):
         shopify().read(fix.shopify(BODY, old), BODY, NOW)

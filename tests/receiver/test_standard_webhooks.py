@@ -19,7 +19,8 @@ from ledger.receiver.sources.adapter import Forged
 from ledger.receiver.sources.standard_webhooks import StandardWebhooks
 from ledger.records import Delivery, Unusable
 from ledger.settings import SourceSettings
-from tests import fix_signed as fix
+from tests.receiver import known
+from tests.receiver import signed as fix
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 AT = int(NOW.timestamp())
@@ -28,7 +29,7 @@ BODY = b'{"type":"user.created","timestamp":"2026-03-01T10:00:00Z","data":{"id":
 
 def standard(*secrets: str, name: str = "anybody", **settings: Any) -> StandardWebhooks:
     table = SourceSettings(kind="standard-webhooks", namespace="acme", secrets=("S",), **settings)
-    return StandardWebhooks(name, table, secrets or [fix.STANDARD_SECRET])
+    return StandardWebhooks(name, table, secrets or [known.STANDARD_SECRET])
 
 
 def read(body: bytes = BODY, source: StandardWebhooks | None = None, **about: Any) -> Any:
@@ -102,7 +103,7 @@ def _ours(headers: dict[str, str], body: bytes, at: datetime) -> bool:
 def _theirs(headers: dict[str, str], body: bytes) -> bool:
     published = Webhook if "webhook-id" in headers else Svix
     try:
-        published(fix.STANDARD_SECRET).verify(body, headers)
+        published(known.STANDARD_SECRET).verify(body, headers)
     except (WebhookVerificationError, ValueError):
         return False
     return True
@@ -138,7 +139,7 @@ def test_no_header_whatever_makes_anything_but_a_refusal(
 
 
 def test_sig_05_a_secret_is_replaced() -> None:
-    old, new = fix.OLD_STANDARD_SECRET, fix.STANDARD_SECRET
+    old, new = known.OLD_STANDARD_SECRET, known.STANDARD_SECRET
     for held, signed in (((old, new), (old,)), ((new,), (old, new)), ((old,), (old, new))):
         assert standard(*held).read(fix.standard(BODY, *signed, at_s=AT), BODY, NOW)
     with pytest.raises(Forged):

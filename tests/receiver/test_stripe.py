@@ -18,7 +18,8 @@ from ledger.receiver.sources.adapter import Forged
 from ledger.receiver.sources.stripe import Stripe
 from ledger.records import Delivery, Unusable
 from ledger.settings import SourceSettings
-from tests import fix_signed as fix
+from tests.receiver import known
+from tests.receiver import signed as fix
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 AT = int(NOW.timestamp())
@@ -26,7 +27,7 @@ AT = int(NOW.timestamp())
 
 def stripe(*secrets: str, name: str = "payments", **settings: Any) -> Stripe:
     table = SourceSettings(kind="stripe", namespace="acme", secrets=("S",), **settings)
-    return Stripe(name, table, secrets or [fix.STRIPE_SECRET])
+    return Stripe(name, table, secrets or [known.STRIPE_SECRET])
 
 
 def read(body: bytes, *secrets: str, source: Stripe | None = None, at_s: int = AT) -> Any:
@@ -74,7 +75,7 @@ def test_two_events_about_one_object_are_two() -> None:
 )
 def test_we_and_stripe_agree_on_what_is_authentic(damage: str) -> None:
     body, at_s = fix.stripe_event(), int(time.time())
-    secret = "whsec_of somebody else" if damage == "secret" else fix.STRIPE_SECRET
+    secret = "whsec_of somebody else" if damage == "secret" else known.STRIPE_SECRET
     header = fix.stripe(body, secret, at_s=at_s)["stripe-signature"]
     signature = header.partition("v1=")[2]
     header = {
@@ -98,7 +99,7 @@ def _ours(header: str, body: bytes) -> bool:
 
 def _theirs(header: str, body: bytes) -> bool:
     try:
-        return bool(WebhookSignature.verify_header(body.decode(), header, fix.STRIPE_SECRET, tolerance=300))
+        return bool(WebhookSignature.verify_header(body.decode(), header, known.STRIPE_SECRET, tolerance=300))
     except SignatureVerificationError:
         return False
 
@@ -140,7 +141,7 @@ def test_a_field_sent_twice_and_none_at_all_are_refused() -> None:
 )
 def test_sig_05_a_secret_is_rolled(held: str, signed: str, accepted: int) -> None:
     """`n` new, `o` old, `x` neither: what the source holds, and what the sender signs with."""
-    named = {"n": fix.STRIPE_SECRET, "o": fix.OLD_STRIPE_SECRET, "x": "whsec_anything else"}
+    named = {"n": known.STRIPE_SECRET, "o": known.OLD_STRIPE_SECRET, "x": "whsec_anything else"}
     source, body = stripe(*(named[one] for one in held)), fix.stripe_event()
     headers = fix.stripe(body, *(named[one] for one in signed), at_s=AT)
     try:
@@ -187,7 +188,7 @@ def _mac(body: bytes) -> str:
     import hashlib
     import hmac
 
-    return hmac.new(fix.STRIPE_SECRET.encode(), f"{AT}.".encode() + body, hashlib.sha256).hexdigest()
+    return hmac.new(known.STRIPE_SECRET.encode(), f"{AT}.".encode() + body, hashlib.sha256).hexdigest()
 
 
 def test_an_empty_list_is_a_ping() -> None:

@@ -13,58 +13,21 @@ from typing import Any
 from standardwebhooks import Webhook
 from stripe import WebhookSignature
 
-STRIPE_SECRET, OLD_STRIPE_SECRET = "whsec_not_twice_a_test", "whsec_not_twice_the_one_before"
-SHOPIFY_SECRET, OLD_SHOPIFY_SECRET = "hush, the shops' own", "hush, the one before"
-HUBSPOT_SECRET, OLD_HUBSPOT_SECRET = (
-    "yyyyyyyy-yyyy-yyyy-yyyy-yyyyyyyyyyyy",
-    "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx",
+from tests.receiver.known import (
+    GRAPH_SECRET,
+    HUBSPOT_SECRET,
+    PUBLIC_URL,
+    SHOPIFY_SECRET,
+    STANDARD_SECRET,
+    STRIPE_SECRET,
 )
-GRAPH_SECRET, OLD_GRAPH_SECRET = "a client state of ours", "a client state we had"
-STANDARD_SECRET = "whsec_" + base64.b64encode(b"not twice, and by the standard").decode()
-OLD_STANDARD_SECRET = "whsec_" + base64.b64encode(b"by the standard, once before").decode()
-SECRETS = {
-    "STRIPE": STRIPE_SECRET,
-    "SHOPIFY": SHOPIFY_SECRET,
-    "HUBSPOT": HUBSPOT_SECRET,
-    "GRAPH": GRAPH_SECRET,
-    "STANDARD": STANDARD_SECRET,
-}
-PUBLIC_URL = "https://hooks.acme.example/webhooks/crm?app=1"
-
-CONFIG = f"""
-[sources.payments]
-kind = "stripe"
-namespace = "acme"
-secrets = ["STRIPE"]
-
-[sources.shops]
-kind = "shopify"
-namespace = "acme"
-secrets = ["SHOPIFY"]
-
-[sources.crm]
-kind = "hubspot"
-namespace = "acme"
-secrets = ["HUBSPOT"]
-public_url = "{PUBLIC_URL}"
-
-[sources.office]
-kind = "microsoft-graph"
-namespace = "acme"
-secrets = ["GRAPH"]
-
-[sources.anybody]
-kind = "standard-webhooks"
-namespace = "acme"
-secrets = ["STANDARD"]
-"""
 
 
 def stripe(body: bytes, *secrets: str, at_s: int | None = None) -> dict[str, str]:
     """One v1 for each secret."""
     at_s = int(time.time()) if at_s is None else at_s
     made = [
-        WebhookSignature.generate_signature_header(body.decode("utf-8", "surrogateescape"), secret, at_s)
+        WebhookSignature.generate_signature_header(body.decode(), secret, at_s)
         for secret in secrets or (STRIPE_SECRET,)
     ]
     return {"stripe-signature": ",".join([f"t={at_s}", *(one.partition(",")[2] for one in made)])}
@@ -134,7 +97,7 @@ def standard(
 ) -> dict[str, str]:
     """One v1 for each secret, as the published package makes it."""
     at_s = int(time.time()) if at_s is None else at_s
-    at, text = datetime.fromtimestamp(at_s, UTC), body.decode("utf-8", "surrogateescape")
+    at, text = datetime.fromtimestamp(at_s, UTC), body.decode()
     made = [Webhook(secret).sign(message_id, at, text) for secret in secrets or (STANDARD_SECRET,)]
     return {family + "id": message_id, family + "timestamp": str(at_s), family + "signature": " ".join(made)}
 
