@@ -1,4 +1,4 @@
-"""`nottwice`: the list of its commands. What they do stands in `cli_run`, `cli_look` and `cli_act`."""
+"""`nottwice`: the list of its commands. What they do stands in `cli_run`, `cli_look`, `cli_act` and `cli_catch_up`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import typer
 
-from ledger import cli_act, cli_audit, cli_look, cli_run
+from ledger import cli_act, cli_audit, cli_catch_up, cli_look, cli_run
 from ledger.terminal import Command
 
 ENVIRONMENT = (
@@ -48,7 +48,7 @@ def _flowing(command: Command) -> str:
 
 _register("Run", cli_run.COMMANDS)
 _register("Look", cli_look.COMMANDS)
-_register("Act", cli_act.COMMANDS)
+_register("Act", {**cli_catch_up.COMMANDS, **cli_act.COMMANDS})
 _register("The record", cli_audit.COMMANDS, cli_audit.app)
 app.add_typer(cli_audit.app, rich_help_panel="Look")
 

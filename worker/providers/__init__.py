@@ -7,12 +7,16 @@ worker that sends by one of them, or by none, need not pay at its start.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from ledger.errors import Misconfigured
 from ledger.settings import Settings
 from worker.providers.protocol import Provider
 
-__all__ = ["KINDS", "Provider", "build", "build_all"]
+if TYPE_CHECKING:
+    from worker.providers.agentmail_listing import Mailbox
+
+__all__ = ["KINDS", "Provider", "build", "build_all", "mailbox"]
 
 
 def _agentmail(name: str, base_url: str, key: str) -> Provider:
@@ -44,3 +48,15 @@ def build(settings: Settings, name: str) -> Provider:
             f"[providers.{name}] has kind {provider.kind!r}; known are {', '.join(sorted(KINDS))}."
         )
     return kind(name, provider.base_url, settings.secret(provider.key))
+
+
+def mailbox(settings: Settings, name: str) -> Mailbox:
+    """One provider's inboxes, to be read. Raises Misconfigured for a kind that lists no messages."""
+    from worker.providers.agentmail_listing import Mailbox
+
+    provider = settings.providers[name]
+    if provider.kind != "agentmail":
+        raise Misconfigured(
+            f"[providers.{name}] is of kind {provider.kind}, which lists no messages. Use a file: --file FILE."
+        )
+    return Mailbox(name, provider.base_url, settings.secret(provider.key))

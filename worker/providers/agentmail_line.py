@@ -39,15 +39,20 @@ class Account:
 
     @contextmanager
     def messages(self, line: Line, deadline_s: float) -> Iterator[tuple[Any, dict[str, Any]]]:
-        """The package's `inboxes.messages`, and the options of each call.
+        """The package's `inboxes.messages`, and the options of each call."""
+        with self.client(line, deadline_s) as (client, options):
+            yield client.inboxes.messages, options
+
+    @contextmanager
+    def client(self, line: Line, deadline_s: float) -> Iterator[tuple[Client, dict[str, Any]]]:
+        """The package's client, and the options of each call.
 
         On a connection of its own: a kept one that the server just closed makes a send uncertain.
         """
         with self._http(line, deadline_s) as http:
             environment = AgentMailEnvironment(http=self._url, websockets="")
             client = Client(environment=environment, api_key=self._key, httpx_client=http)
-            options = {"request_options": {"max_retries": 0, "timeout_in_seconds": http.timeout}}
-            yield client.inboxes.messages, options
+            yield client, {"request_options": {"max_retries": 0, "timeout_in_seconds": http.timeout}}
 
     def _http(self, line: Line, deadline_s: float) -> httpx.Client:
         def watch(request: httpx.Request) -> None:
@@ -55,6 +60,8 @@ class Account:
 
         def begun(response: httpx.Response) -> None:
             line.status, line.retry_after = response.status_code, response.headers.get("retry-after")
+            if line.keeps_body:
+                line.body = response.read()
 
         return httpx.Client(
             timeout=httpx.Timeout(deadline_s, connect=connect_s(deadline_s)),

@@ -26,11 +26,15 @@ CONNECT_S_MAX = 10.0
 
 
 class Line:
-    """The connection of one call, so that it can be cut from outside, and what it said first."""
+    """The connection of one call, so that it can be cut from outside, and what it said first.
+
+    With `keeps_body` the answer's bytes are kept too, as they were written.
+    """
 
     def __init__(self) -> None:
         self.status: int | None = None
         self.retry_after: str | None = None
+        self.keeps_body, self.body = False, b""
         self._sockets: list[socket.socket] = []
         self._cut = False
         self._lock = threading.Lock()
