@@ -6,7 +6,6 @@ they are given in the environment.
 
 from __future__ import annotations
 
-import base64
 import os
 import secrets
 from collections.abc import Callable
@@ -16,9 +15,8 @@ from ledger import environment, processes
 from ledger.processes import WORKERS, Service
 from ledger.running import make_home
 from ledger.settings import Settings, load
+from ledger.simulated import new_secret
 from ledger.supervisor import Supervisor
-
-SVIX_SECRET_BYTES = 24  # what Svix makes; its documentation asks for 24 to 64
 
 
 def prepare() -> Settings:
@@ -66,14 +64,10 @@ def _secrets(settings: Settings) -> dict[str, str]:
     made = {}
     for source in settings.sources.values():
         for name in source.secrets:
-            made[name] = _svix_secret() if source.kind == "agentmail" else secrets.token_urlsafe(32)
+            made[name] = new_secret(source)
     for provider in settings.providers.values():
         made[provider.key] = secrets.token_urlsafe(32)
     return made
-
-
-def _svix_secret() -> str:
-    return "whsec_" + base64.b64encode(secrets.token_bytes(SVIX_SECRET_BYTES)).decode()
 
 
 def _keep(settings: Settings, name: str, secret: str) -> None:

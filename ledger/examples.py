@@ -1,4 +1,4 @@
-"""Invented events of each kind of source, as its provider's documents show them: for `simulate`, and for the demo."""
+"""Invented events, as their providers' documents show them: for `simulate`, and for the demo."""
 
 from __future__ import annotations
 
@@ -10,28 +10,6 @@ from typing import Any
 from ledger.settings import SourceSettings
 
 TYPE = "invoice.paid"  # what the demo's shop sends, and its handler knows
-
-
-def example(source: SourceSettings, number: int) -> bytes:
-    """An invented event of the source's kind, different each time."""
-    if source.kind == "agentmail":
-        sender = f"Customer {number} <customer{number}@example.com>"
-        return message_received(sender, f"A question ({number})", "How does this work?")
-    if source.kind == "inboxili":
-        message_id = f"<{secrets.token_hex(10)}@example.com>"
-        return inboxili_notice(source, "delivered", message_id, f"customer{number}@example.com")
-    document = invoice_paid(
-        f"INV-{secrets.randbelow(900_000) + 100_000}", f"customer{number}@example.com", "49.00"
-    )
-    paths = dict.fromkeys(source.key_with, "1") | {
-        source.key_path: document["id"],
-        source.type_path: TYPE,
-    }
-    for path, value in paths.items():
-        _place(document, path, value)
-    if source.time_path:
-        _place(document, source.time_path, document["created"])
-    return json.dumps(document).encode()
 
 
 def invoice_paid(number: str, customer: str, amount: str) -> dict[str, Any]:
@@ -68,11 +46,11 @@ def inboxili_notice(
     time_ = at.isoformat(timespec="milliseconds") if at else _now()
     parts = {"key": f"evt_{secrets.token_hex(10)}", "type": type_, "time": time_}
     for name, value in (parts | {"message": message_id, "recipient": recipient}).items():
-        _place(document, source.path(f"{name}_path"), value)
+        place(document, source.path(f"{name}_path"), value)
     return json.dumps(document).encode()
 
 
-def _place(document: dict[str, Any], path: str, value: Any) -> None:
+def place(document: dict[str, Any], path: str, value: Any) -> None:
     """Put a value at a dotted path: `data.id` is `{"data": {"id": …}}`. An empty path is none."""
     *outer, last = path.split(".")
     for name in outer:

@@ -1,14 +1,10 @@
 """Signed webhooks as a provider would post them: to see with one's own eyes that copies are accepted once.
 
-Signatures by the providers' documents: AgentMail's are Svix's (docs.svix.com, verifying payloads: HMAC-SHA256 over
-`id.timestamp.body`, base64); Inboxili's as its package checks them; a generic source's follow its configuration.
+What each kind's provider would post stands in `simulated/`.
 """
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import hmac
 import secrets
 import time
 import urllib.error
@@ -18,9 +14,10 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from ledger import examples, processes
+from ledger import processes
 from ledger.errors import Misconfigured, Unavailable
 from ledger.settings import Settings, SourceSettings
+from ledger.simulated import Sending, speaker
 
 ANSWER_WITHIN_S = 15.0  # what AgentMail waits
 AT_ONCE_MAX = 50
@@ -36,7 +33,7 @@ def send(
     With `file` its bytes are the one body. Raises Misconfigured for a source that is not configured and a file that
     cannot be read, Unavailable when no receiver answers.
     """
-    bodies = _bodies(configured(settings, source), burst, file)
+    bodies = _bodies(settings, source, burst, file)
     burst = len(bodies)
     answers = Counter(post_all(settings, source, [body for body in bodies for _ in range(copies)]))
     said = ", ".join(f"{count} × {status}" for status, count in sorted(answers.items()))
@@ -44,9 +41,11 @@ def send(
     return f"{events} of {source}, delivered {copies} × each: the receiver answered {said}."
 
 
-def _bodies(source: SourceSettings, burst: int, file: Path | None) -> list[bytes]:
+def _bodies(settings: Settings, source: str, burst: int, file: Path | None) -> list[bytes]:
+    found = configured(settings, source)
     if file is None:
-        return [examples.example(source, number + 1) for number in range(burst)]
+        secret = settings.secret(found.secrets[0])
+        return [speaker(found).example(found, secret, number + 1) for number in range(burst)]
     if burst > 1:
         raise Misconfigured("A file holds one event. Leave out --burst, or the file.")
     try:
@@ -97,35 +96,8 @@ def signed(
 ) -> dict[str, str]:
     """The headers a provider would send with these bytes at that time, signed with the source's first secret."""
     found = configured(settings, source)
-    secret, at_s = settings.secret(found.secrets[0]), int(time.time()) if at_s is None else at_s
-    if found.kind == "agentmail":
-        return svix(secret, delivery, at_s, body)
-    if found.kind == "inboxili":
-        return {"X-Inboxili-Signature": hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()}
-    return generic(found, secret, delivery, at_s, body)
-
-
-def svix(secret: str, delivery: str, at_s: int, body: bytes) -> dict[str, str]:
-    key = base64.b64decode(secret.removeprefix("whsec_") + "==")
-    mac = hmac.new(key, f"{delivery}.{at_s}.".encode() + body, hashlib.sha256).digest()
-    value = "v1," + base64.b64encode(mac).decode()
-    return {"svix-id": delivery, "svix-timestamp": str(at_s), "svix-signature": value}
-
-
-def generic(source: SourceSettings, secret: str, delivery: str, at_s: int, body: bytes) -> dict[str, str]:
-    timestamp = str(at_s * 1000 if source.timestamp_unit == "ms" else at_s)
-    template = source.signed or ("{timestamp}.{body}" if source.timestamp_header else "{body}")
-    before, _, after = template.replace("{timestamp}", timestamp).partition("{body}")
-    mac = hmac.new(secret.encode(), before.encode() + body + after.encode(), hashlib.sha256).digest()
-    value = mac.hex() if source.encoding == "hex" else base64.b64encode(mac).decode()
-    headers = {
-        source.signature_header: source.signature_prefix + value,
-        source.timestamp_header: timestamp,
-        source.delivery_header: delivery,
-        source.key_header: hashlib.sha256(body).hexdigest()[:24],  # the same for copies of the same event
-        source.type_header: examples.TYPE,
-    }
-    return {name: value for name, value in headers.items() if name}
+    sending = Sending(settings.secret(found.secrets[0]), delivery, int(time.time()) if at_s is None else at_s)
+    return speaker(found).headers(found, sending, body)
 
 
 def delivery_id() -> str:

@@ -13,12 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from inboxili import verify_webhook_signature
 
-from ledger import examples
 from ledger.errors import Misconfigured
 from ledger.receiver.sources.adapter import Forged
 from ledger.receiver.sources.inboxili import Inboxili
 from ledger.records import Delivery, Unusable
 from ledger.settings import SourceSettings
+from ledger.simulated import speaker
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 SECRET, OLD = "inboxili's own secret", "the secret before"
@@ -170,7 +170,7 @@ def test_settings_that_cannot_work_stop_the_start(settings: dict[str, Any], comp
 
 def test_what_simulate_invents_is_what_the_source_reads() -> None:
     adapter = source(message_path="data.message", recipient_path="data.to", type_path="data.what")
-    body = examples.example(adapter.settings, 7)
+    body = speaker(adapter.settings).example(adapter.settings, SECRET, 7)
     (item,) = adapter.read(signed(body), body, NOW)
     assert isinstance(item, Delivery)
     assert item.type == "delivered"

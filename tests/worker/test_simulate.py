@@ -15,9 +15,10 @@ from typing import Any
 import pytest
 from svix.webhooks import Webhook, WebhookVerificationError
 
-from ledger import examples, payload, simulate
+from ledger import payload, simulate
 from ledger.errors import Misconfigured, Unavailable
 from ledger.settings import Settings, SourceSettings, load
+from ledger.simulated import Sending, configured
 from tests.fix_sandbox import RawServer, Script
 
 SVIX_SECRET = "whsec_" + base64.b64encode(b"twenty-four secret bytes").decode()
@@ -110,7 +111,7 @@ def generic(**options: Any) -> SourceSettings:
 def test_a_published_vector() -> None:
     """GitHub's documentation, "Validating webhook deliveries"."""
     source = generic(signature_prefix="sha256=", key_header="X-GitHub-Delivery")
-    headers = simulate.generic(source, "It's a Secret to Everybody", "d", 0, b"Hello, World!")
+    headers = configured.headers(source, Sending("It's a Secret to Everybody", "d", 0), b"Hello, World!")
     assert headers["X-Hub-Signature-256"] == (
         "sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17"
     )
@@ -134,7 +135,7 @@ def test_every_form_of_a_generic_source(
     options: dict[str, Any], signed: bytes, headers: dict[str, str]
 ) -> None:
     source = generic(**({} if "key_header" in options else {"key_path": "id"}), **options)
-    made = simulate.generic(source, "secret", "d", 1_700_000_000, b"BODY")
+    made = configured.headers(source, Sending("secret", "d", 1_700_000_000), b"BODY")
     mac = hmac.new(b"secret", signed, hashlib.sha256).digest()
     wanted = base64.b64encode(mac).decode() if source.encoding == "base64" else mac.hex()
     assert made["X-Hub-Signature-256"] == wanted
@@ -158,7 +159,7 @@ PATHS = [
 @pytest.mark.parametrize("options", PATHS, ids=range(len(PATHS)))
 def test_an_example_has_what_the_source_looks_for(options: dict[str, Any]) -> None:
     source = generic(**options)
-    first, second = (payload.parse(examples.example(source, number)) for number in (1, 2))
+    first, second = (payload.parse(configured.example(source, "s", number)) for number in (1, 2))
     for path in filter(None, (source.key_path, source.type_path, source.time_path, *source.key_with)):
         assert isinstance(payload.look_up(first, path), str)
     if source.key_path:

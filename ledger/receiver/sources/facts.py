@@ -62,6 +62,10 @@ class Facts:
             "options": _listed(sorted(self.takes)),
         }
 
+    def table(self) -> str:
+        """The same as Markdown."""
+        return "| | |\n|---|---|\n" + "".join(f"| {name} | {what} |\n" for name, what in self.rows().items())
+
 
 def _listed(names: tuple[str, ...] | list[str]) -> str:
     return ", ".join(f"`{name}`" for name in names) or "none"

@@ -1,0 +1,71 @@
+"""Every kind of source through one real receiver: accepted once, forged, malformed, without an event."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from ledger import simulate
+from ledger.receiver.sources import kinds
+from ledger.settings import Settings, load
+from ledger.simulated import Sending, speaker
+from tests import fix_sources
+from tests.fix_receiver import Rows, Start
+
+
+@pytest.fixture
+def listening(receivers: Start, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    """The settings of a receiver with a source of every kind."""
+    for name, value in receivers(fix_sources.CONFIG).environment.items():
+        if name.startswith("NOTTWICE_"):
+            monkeypatch.setenv(name, value)
+    return load()
+
+
+def test_there_is_one_of_every_kind() -> None:
+    assert set(fix_sources.OPTIONS) == set(kinds())
+
+
+def test_every_source_accepts_once_what_its_provider_posts(listening: Settings, rows: Rows) -> None:
+    for kind, adapter in kinds().items():
+        said = simulate.send(listening, fix_sources.name(kind), copies=3, burst=2)
+        success = adapter.facts.success
+        assert said.endswith(f"delivered 3 × each: the receiver answered 6 × {success}."), (kind, said)
+    names = sorted(map(fix_sources.name, kinds()))
+    assert rows("SELECT source, count(*) FROM nottwice.events GROUP BY 1 ORDER BY 1") == [
+        (n, 2) for n in names
+    ]
+    assert rows("SELECT count(*) FROM nottwice.quarantine") == [(0,)]
+    assert rows("SELECT count(*) FROM nottwice.conflicts") == [(0,)]
+    assert rows("SELECT sum(deliveries) FROM nottwice.duplicates") == [(4 * len(names),)]
+
+
+MALFORMED = [b"{", b"", b"\xff\xfe{}", b'{"a":NaN}', b'{"a":1,"a":2}', b"[" * 70]
+WITHOUT_AN_EVENT = [b"{}", b"null", b"42", b'"x"', b"[[]]", b'{"value":[]}']
+
+
+def test_no_body_makes_a_fault_and_no_forgery_gets_in(listening: Settings, rows: Rows) -> None:
+    for kind in kinds():
+        for body in (*MALFORMED, *WITHOUT_AN_EVENT):
+            assert _status(listening, kind, body) in (200, 202, 204, 400, 401), (kind, body)
+        for body in MALFORMED:
+            assert _status(listening, kind, body) in (400, 401), (kind, body)
+        event = _event(listening, kind)
+        assert _status(listening, kind, event + b" ", signed=event) == 401, kind
+        assert _status(listening, kind, event, secret=fix_sources.other_secret(kind)) == 401, kind
+    assert rows("SELECT count(*) FROM nottwice.events") == [(0,)]
+
+
+def _event(settings: Settings, kind: str) -> bytes:
+    source = settings.sources[fix_sources.name(kind)]
+    return speaker(source).example(source, fix_sources.secret(kind), 1)
+
+
+def _status(
+    settings: Settings, kind: str, body: bytes, *, signed: bytes | None = None, secret: str | None = None
+) -> int:
+    source = settings.sources[fix_sources.name(kind)]
+    sending = Sending(secret or fix_sources.secret(kind), "d1", int(time.time()))
+    headers = speaker(source).headers(source, sending, body if signed is None else signed)
+    return simulate.post(settings, fix_sources.name(kind), body, "d1", headers)
