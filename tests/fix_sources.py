@@ -8,9 +8,14 @@ from tests import fix_receiver as fix
 OPTIONS: dict[str, str] = {
     "agentmail": "",
     "generic": 'signature_header = "X-Sig"\ntimestamp_header = "X-Time"\nkey_path = "id"\ntype_path = "type"',
+    "hubspot": 'public_url = "https://hooks.acme.example/webhooks/hubspot?app=1"',
     "inboxili": "",
+    "microsoft-graph": "",
+    "shopify": "",
+    "standard-webhooks": "",
+    "stripe": "",
 }
-SVIX = ("agentmail",)
+SVIX = ("agentmail", "standard-webhooks", "stripe")
 UNSAFE = "[database]\nallow_unsafe = true\n"  # the tests' own server runs with fsync=off
 
 

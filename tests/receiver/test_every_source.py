@@ -46,20 +46,21 @@ WITHOUT_AN_EVENT = [b"{}", b"null", b"42", b'"x"', b"[[]]", b'{"value":[]}']
 
 
 def test_no_body_makes_a_fault_and_no_forgery_gets_in(listening: Settings, rows: Rows) -> None:
-    for kind in kinds():
+    for kind, adapter in kinds().items():
         for body in (*MALFORMED, *WITHOUT_AN_EVENT):
             assert _status(listening, kind, body) in (200, 202, 204, 400, 401), (kind, body)
         for body in MALFORMED:
             assert _status(listening, kind, body) in (400, 401), (kind, body)
-        event = _event(listening, kind)
-        assert _status(listening, kind, event + b" ", signed=event) == 401, kind
-        assert _status(listening, kind, event, secret=fix_sources.other_secret(kind)) == 401, kind
-    assert rows("SELECT count(*) FROM nottwice.events") == [(0,)]
+        event, other = _event(listening, kind), fix_sources.other_secret(kind)
+        if not adapter.facts.signature.startswith("none"):
+            assert _status(listening, kind, event + b" ", signed=event) == 401, kind
+        assert _status(listening, kind, _event(listening, kind, other), secret=other) == 401, kind
+    assert rows("SELECT DISTINCT source FROM nottwice.events") == [("shopify",)], "whose ids stand in headers"
 
 
-def _event(settings: Settings, kind: str) -> bytes:
+def _event(settings: Settings, kind: str, secret: str | None = None) -> bytes:
     source = settings.sources[fix_sources.name(kind)]
-    return speaker(source).example(source, fix_sources.secret(kind), 1)
+    return speaker(source).example(source, secret or fix_sources.secret(kind), 1)
 
 
 def _status(
