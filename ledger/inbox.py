@@ -13,6 +13,7 @@ from dataclasses import replace
 from uuid import UUID
 
 from ledger import counters, payload, repeats
+from ledger.columns import Bytes, Flags, Moments, Numbers, SmallNumbers, Texts
 from ledger.database import Transaction
 from ledger.errors import Unavailable
 from ledger.records import Acceptance, AcceptanceKind, Delivery, Unusable, digest_of
@@ -79,9 +80,9 @@ WITH arrived AS MATERIALIZED (
         CAST(:key_digests AS bytea[]), CAST(:occurrence_digests AS bytea[]), CAST(:content_digests AS bytea[]),
         CAST(:delivery_ids AS text[]), CAST(:occurred_ats AS timestamptz[]), CAST(:ignored AS boolean[]),
         CAST(:ordering_digests AS bytea[]), CAST(:key_rules AS smallint[]), CAST(:content_types AS text[]),
-        CAST(:bodies AS bytea[]))
+        CAST(:bodies AS bytea[])) WITH ORDINALITY
       AS d(namespace, source, type, event_key, key_digest, occurrence_digest, content_digest, delivery_id, occurred_at, ignored,
-           ordering_digest, key_rule, content_type, body)),
+           ordering_digest, key_rule, content_type, body, place)),
 stored AS (
     INSERT INTO nottwice.events (id, namespace, source, type, event_key, key_digest, occurrence_digest, content_digest, delivery_id,
                                  occurred_at, ordering_digest, key_rule, state, ending, due_at, ended_at) OVERRIDING SYSTEM VALUE
@@ -91,11 +92,11 @@ stored AS (
            CASE WHEN ignored THEN NULL ELSE now() END, CASE WHEN ignored THEN now() END
     FROM arrived ORDER BY namespace, key_digest
     ON CONFLICT DO NOTHING
-    RETURNING id, namespace, key_digest),
+    RETURNING id),
 kept AS (
     INSERT INTO nottwice.event_contents (event_id, content_type, body)
     SELECT s.id, a.content_type, a.body FROM stored s JOIN arrived a USING (id))
-SELECT id, namespace, key_digest FROM stored
+SELECT a.place, s.id FROM stored s JOIN arrived a USING (id)
 """
 
 
@@ -104,28 +105,26 @@ def _insert_new(tx: Transaction, waiting: Waiting) -> Answers:
     firsts: dict[tuple[str, bytes], int] = {}
     for i, delivery in waiting.items():
         firsts.setdefault((delivery.namespace, delivery.key_digest), i)
-    rows = [waiting[i] for i in firsts.values()]
+    places = list(firsts.values())
+    rows = [waiting[i] for i in places]
     stored = tx.all(
         INSERT,
-        namespaces=[d.namespace for d in rows],
-        sources=[d.source for d in rows],
-        types=[d.type for d in rows],
-        event_keys=[d.event_key for d in rows],
-        key_digests=[d.key_digest for d in rows],
-        occurrence_digests=[d.occurrence_digest for d in rows],
-        content_digests=[d.content_digest for d in rows],
-        delivery_ids=[d.delivery_id for d in rows],
-        occurred_ats=[d.occurred_at for d in rows],
-        ignored=[d.ignored for d in rows],
-        ordering_digests=[d.ordering_digest for d in rows],
-        key_rules=[d.key_rule for d in rows],
-        content_types=[d.content_type for d in rows],
-        bodies=[d.body for d in rows],
+        namespaces=Texts([d.namespace for d in rows]),
+        sources=Texts([d.source for d in rows]),
+        types=Texts([d.type for d in rows]),
+        event_keys=Texts([d.event_key for d in rows]),
+        key_digests=Bytes([d.key_digest for d in rows]),
+        occurrence_digests=Bytes([d.occurrence_digest for d in rows]),
+        content_digests=Bytes([d.content_digest for d in rows]),
+        delivery_ids=Texts([d.delivery_id for d in rows]),
+        occurred_ats=Moments([d.occurred_at for d in rows]),
+        ignored=Flags([d.ignored for d in rows]),
+        ordering_digests=Bytes([d.ordering_digest for d in rows]),
+        key_rules=SmallNumbers([d.key_rule for d in rows]),
+        content_types=Texts([d.content_type for d in rows]),
+        bodies=Bytes([d.body for d in rows]),
     )
-    return {
-        firsts[row.namespace, bytes(row.key_digest)]: Acceptance(AcceptanceKind.ACCEPTED, row.id)
-        for row in stored
-    }
+    return {places[row.place - 1]: Acceptance(AcceptanceKind.ACCEPTED, row.id) for row in stored}
 
 
 # By key first: a delivery that meets one event by its key and another by its occurrence belongs to its key. Only under
@@ -136,7 +135,7 @@ SELECT d.i, coalesce(k.id, o.id) AS id,
        CASE WHEN k.id IS NULL OR k.content_digest = d.content_digest THEN 'duplicate'
             WHEN k.content_digest IS NULL OR k.key_rule <> d.key_rule THEN 'not_compared'
             ELSE 'conflict' END AS became
-FROM unnest(CAST(:places AS integer[]), CAST(:namespaces AS text[]), CAST(:key_digests AS bytea[]),
+FROM unnest(CAST(:places AS bigint[]), CAST(:namespaces AS text[]), CAST(:key_digests AS bytea[]),
             CAST(:occurrence_digests AS bytea[]), CAST(:content_digests AS bytea[]), CAST(:key_rules AS smallint[]))
      AS d(i, namespace, key_digest, occurrence_digest, content_digest, key_rule)
 LEFT JOIN nottwice.events k ON k.namespace = d.namespace AND k.key_digest = d.key_digest
@@ -147,14 +146,15 @@ WHERE coalesce(k.id, o.id) IS NOT NULL
 
 def _find_standing(tx: Transaction, waiting: Waiting) -> Answers:
     """Find the events that were there first."""
+    standing = list(waiting.values())
     rows = tx.all(
         FIND,
-        places=list(waiting),
-        namespaces=[d.namespace for d in waiting.values()],
-        key_digests=[d.key_digest for d in waiting.values()],
-        occurrence_digests=[d.occurrence_digest for d in waiting.values()],
-        content_digests=[d.content_digest for d in waiting.values()],
-        key_rules=[d.key_rule for d in waiting.values()],
+        places=Numbers(list(waiting)),
+        namespaces=Texts([d.namespace for d in standing]),
+        key_digests=Bytes([d.key_digest for d in standing]),
+        occurrence_digests=Bytes([d.occurrence_digest for d in standing]),
+        content_digests=Bytes([d.content_digest for d in standing]),
+        key_rules=SmallNumbers([d.key_rule for d in standing]),
     )
     return {row.i: Acceptance(AcceptanceKind(row.became), row.id) for row in rows}
 
@@ -187,6 +187,9 @@ def _clean(delivery: Delivery) -> Delivery:
 
     The readable key keeps a visible escape; the identity is its digest, which is not touched.
     """
+    texts = (delivery.type, delivery.event_key, delivery.delivery_id, delivery.content_type)
+    if all(map(payload.is_storable, texts)) and len(delivery.type) <= TYPE_CHARACTERS_MAX:
+        return delivery
     return replace(
         delivery,
         type=storable(delivery.type)[:TYPE_CHARACTERS_MAX],

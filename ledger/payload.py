@@ -80,9 +80,11 @@ def moment(value: Any) -> datetime | None:
 
 def is_storable(text: str) -> bool:
     """False for what PostgreSQL's text cannot hold: NUL and lone surrogates."""
-    return UNSTORABLE.search(text) is None
+    return "\0" not in text and (text.isascii() or UNSTORABLE.search(text) is None)
 
 
 def shown(text: str) -> str:
     """Text from outside with its NULs and lone surrogates made visible, nothing else changed."""
+    if is_storable(text):
+        return text
     return UNSTORABLE.sub(lambda found: f"\u27e8U+{ord(found[0]):04X}\u27e9", text)

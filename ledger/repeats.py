@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from ledger.columns import Numbers, Texts
 from ledger.database import Transaction
 from ledger.records import Delivery, Unusable
 
@@ -50,10 +51,10 @@ def note_duplicates(tx: Transaction, again: Sequence[Again], not_compared: Seque
     if counts:
         tx.execute(
             NOTE,
-            event_ids=[event_id for event_id, _ in counts],
-            delivery_ids=[delivery_id for _, delivery_id in counts],
-            ns=list(counts.values()),
-            not_compared=[ns_not[one] for one in counts],
+            event_ids=Numbers([event_id for event_id, _ in counts]),
+            delivery_ids=Texts([delivery_id for _, delivery_id in counts]),
+            ns=Numbers(list(counts.values())),
+            not_compared=Numbers([ns_not[one] for one in counts]),
             ids_max=DELIVERY_IDS_MAX,
         )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import subprocess
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from importlib.util import find_spec
@@ -16,10 +17,13 @@ from uuid import uuid4
 import sqlalchemy as sa
 
 from ledger import inbox
+from ledger.database import Database
 from ledger.records import Delivery, digest_of
+from ledger.settings import ReceiverSettings
 from tests.benchmarks.knocks import CONNECTIONS, delivery, message
 from tests.benchmarks.stage import BATCH, Stage
 
+WRITERS = ReceiverSettings().writers
 LIBRARY_PER_S_MAX = 30_000  # events are made ahead: so many a second are surely enough
 TABLE = b"""
 CREATE TABLE inbox (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, namespace text NOT NULL, event_key text NOT NULL,
@@ -54,17 +58,22 @@ def _program(name: str) -> str:
 
 
 def library(stage: Stage, duration_s: float) -> float:
-    """Events a second, some hundreds a transaction, on one connection, made ahead of the clock."""
-    writer = uuid4()
+    """Events a second, some hundreds a transaction, on as many connections as the receiver writes with."""
     items = [_item(uuid4().hex) for _ in range(int(LIBRARY_PER_S_MAX * duration_s))]
-    batches = [items[at : at + BATCH] for at in range(0, len(items), BATCH)]
-    with stage.database() as name, stage.ledger(name) as ledger:
-        stored, started = 0, perf_counter()
-        for batch in batches:
-            stored += len(ledger.run(lambda tx, batch=batch: inbox.accept(tx, batch, writer=writer)))
-            if perf_counter() - started > duration_s:
-                break
+    batches = iter([items[at : at + BATCH] for at in range(0, len(items), BATCH)])
+    with stage.database() as name, stage.ledger(name) as ledger, ThreadPoolExecutor(WRITERS) as pool:
+        started = perf_counter()
+        stored = sum(pool.map(lambda _: _store(ledger, batches, started + duration_s), range(WRITERS)))
         return stored / (perf_counter() - started)
+
+
+def _store(ledger: Database, batches: Iterator[list[Delivery]], deadline: float) -> int:
+    writer, stored = uuid4(), 0
+    for batch in batches:
+        stored += len(ledger.run(lambda tx, batch=batch: inbox.accept(tx, batch, writer=writer)))
+        if perf_counter() > deadline:
+            break
+    return stored
 
 
 def _item(key: str) -> Delivery:
