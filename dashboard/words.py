@@ -70,6 +70,11 @@ def clock(at: datetime, now: datetime | None = None) -> str:
     return f"{day}{at:%H:%M}"
 
 
+def day(at: datetime) -> str:
+    """`4 Jan 2028`, for what is far away."""
+    return f"{at.day} {at:%b %Y}"
+
+
 def clock_s(at: datetime) -> str:
     """`09:41:20`, for what a person did."""
     return f"{at:%H:%M:%S}"

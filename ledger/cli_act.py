@@ -10,6 +10,7 @@ from ledger.errors import Misconfigured
 from ledger.terminal import EXIT_CODES, NOT_DONE, Command, plain, progress, sentences, tell
 
 if TYPE_CHECKING:
+    from ledger.retention import Pruned
     from ledger.retrying import Filter, SetAside, Tried
     from ledger.settings import Settings
 
@@ -95,11 +96,12 @@ def prune(
         bool, typer.Option("--dry-run", help="Count what would go, and change nothing.")
     ] = False,
 ) -> None:
-    """Remove what is over the time that [retention] gives it, as the database's owner.
+    """Remove what is over the time that [retention] gives it, as the database's owner or under the worker's login.
 
-    Bodies of completed events whose actions are settled, contents and recipients of settled actions, and minutes of
-    the counters, which become hours. Never what is unfinished; keys, digests and states stay. May be stopped and
-    repeated at any time, and runs beside everything else.
+    Contents and keys of completed events whose actions are settled; contents, recipients and, much later, keys of settled
+    actions; what lies in quarantine; minutes of the counters, which become hours. Never what is unfinished: the rows
+    stay, with states and times. Workers do the same by themselves. May be stopped and repeated at any time, and runs
+    beside everything else.
     """
     with sentences():
         from ledger import retention
@@ -108,11 +110,20 @@ def prune(
 
         settings = load()
         with visit(settings, "owner") as database, progress("looking") as advance:
-            done = list(retention.prune(database, settings.retention, dry_run=dry_run, advance=advance))
-    verb = "would be removed" if dry_run else "removed"
+            once_ever = settings.once_ever
+            done = list(
+                retention.prune(
+                    database, settings.retention, once_ever=once_ever, dry_run=dry_run, advance=advance
+                )
+            )
     for one in done:
-        size = f" ({one.content_bytes:,} bytes)" if one.content_bytes else ""
-        tell(f"{one.what}, older than {days(one.older_than_days)}: {one.rows:,} {verb}{size}")
+        tell(_removed(one, "would be removed" if dry_run else "removed"))
+
+
+def _removed(one: Pruned, verb: str) -> str:
+    where = f" of {plain(one.namespace)}" if one.namespace else ""
+    size = f" ({one.content_bytes:,} bytes)" if one.content_bytes else ""
+    return f"{one.what}{where}, older than {days(one.older_than_days)}: {one.rows:,} {verb}{size}"
 
 
 def days(n: float) -> str:

@@ -82,6 +82,7 @@ def decline(tx: Transaction, action_id: int, seen: Seen, act: Act) -> Settled:
 def requeue(tx: Transaction, action_id: int, seen: Seen, act: Act, *, wait_s: float = 15.0) -> Settled:
     """Try an action again whose time was over; no attempt of it can have gone out."""
     row, found = before(tx, action_id, act, seen, ActionState.FAILED)
+    _must_have_its_key(row)
     return change(tx, row, act, "try again", ActionState.APPROVED, found, wait_s=wait_s)
 
 
@@ -100,6 +101,7 @@ def reopen(tx: Transaction, action_id: int, act: Act) -> Settled:
         raise NotNow("Only what was closed without proof can be opened again.")
     if _has_successor(tx, action_id):
         raise NotNow("It was sent again with a new key; that one is open in its place.")
+    _must_have_its_key(row)
     return change(tx, row, act, "opened again", ActionState.NEEDS_REVIEW, found)
 
 
@@ -112,6 +114,14 @@ def _must_be_harmless(row: sa.Row[Any], found: Finding, wait_s: float) -> None:
     if (found.key_until - row.now).total_seconds() <= wait_s:
         raise NotNow(
             f"The key ran out at {found.key_until:%H:%M} UTC; it would not stop a second copy any more."
+        )
+
+
+def _must_have_its_key(row: sa.Row[Any]) -> None:
+    """Its key may have gone out again since; two of one key must not be open."""
+    if not row.key_kept:
+        raise NotNow(
+            "It is over: its key is no longer kept ([retention] action_keys_days). Nothing was done."
         )
 
 

@@ -23,7 +23,7 @@ DELAY_S_MAX = 600.0  # the longest a provider's wish or our backoff holds one ac
 
 LOCK = """
 SELECT id, namespace, state, version, verdict, provider, account, policy, failures, evidence_s, content_digest, generation,
-       key_window_s, key_margin_s, retry_until, evidence_until, review_since, decided_send, now() AS now
+       key_window_s, key_margin_s, retry_until, evidence_until, review_since, decided_send, key_digest IS NOT NULL AS key_kept, now() AS now
 FROM nottwice.actions WHERE id = :id FOR NO KEY UPDATE
 """
 

@@ -86,9 +86,9 @@ def _store(tx: Transaction, notice: Notice, key: str, event_id: int) -> bool:
         :RECIPIENTS_MAX
     ] or [""]
     stored = tx.execute(
-        """INSERT INTO nottwice.notices (account, message_id, recipient, recipient_digest, what, detail, occurred_at, event_id)
-           SELECT :account, :key, r.recipient, sha256(convert_to(r.recipient, 'UTF8')), :what, :detail, :occurred_at, :event_id
-           FROM unnest(CAST(:recipients AS text[])) AS r(recipient)
+        """INSERT INTO nottwice.notices (namespace, account, message_id, recipient, recipient_digest, what, detail, occurred_at, event_id)
+           SELECT e.namespace, :account, :key, r.recipient, sha256(convert_to(r.recipient, 'UTF8')), :what, :detail, :occurred_at, e.id
+           FROM unnest(CAST(:recipients AS text[])) AS r(recipient), nottwice.events e WHERE e.id = :event_id
            ON CONFLICT ON CONSTRAINT one_notice_per_event_and_recipient DO NOTHING""",
         account=notice.account,
         key=key,

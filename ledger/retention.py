@@ -1,150 +1,159 @@
-"""What is kept no longer than it is needed: `nottwice prune`. Only finished work, in small batches, each a transaction.
+"""What is kept no longer than it is needed. Only finished work, in small batches, each a transaction.
 
-Four things go: the bodies of completed events whose actions are settled too; the contents and recipients of settled
-actions; per-minute counters, which are folded into hours; and whom a provider named when it told of their messages.
-Rows are stripped, not removed: keys, digests, states and attempts stay, so that a late delivery is a duplicate still
-and cannot send twice. What is pending, set aside, under way or waiting for a person is never touched.
+`nottwice prune` removes all that is over its time; a worker's maintenance does the same in rounds of its own. Rows are
+stripped, not removed: numbers, states, times and digests of what was sent stay. What is pending, set aside, under way
+or waiting for a person is never touched. docs/retention.md says what goes when; the rules stand in `retention_events`
+and `retention_actions`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
-
-import sqlalchemy as sa
 
 from ledger import counters
 from ledger.database import Database, Transaction
-from ledger.settings import RetentionSettings
+from ledger.retention_actions import STRANGERS, STRANGERS_COUNTED
+from ledger.retention_rules import Rule
+from ledger.retention_walk import RULES, Overdue, Walk, overdue
+from ledger.settings_retention import DAY_S, RetentionSettings
 
-BATCH = 200
-DAY_S = 86_400.0
+DUTY = "prune"
+LEASE_S = 60.0  # after which a round whose worker was killed is anybody's
+STRANGERS_WHAT = "messages of nobody we know"
 
 Advance = Callable[[int, int | None], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Pruned:
-    """What one kind of rows came to: how many (of `rows`, in plural) and how many bytes."""
+    """What one kind of rows came to: how many (of `what`, in plural) and how many bytes. `namespace` '': all the others."""
 
     what: str
     older_than_days: float
     rows: int
     content_bytes: int = 0
-
-
-# Keyset over what still has a body. `looked` ends the walk: where all of a page came after the cutoff, so did the
-# rest, but for requests that were under way together. An event that is locked is somebody's: the next time.
-BODIES = """
-WITH looked AS MATERIALIZED (
-    SELECT c.event_id AS id, e.accepted_at AS came_at
-    FROM nottwice.event_contents c JOIN nottwice.events e ON e.id = c.event_id
-    WHERE c.event_id > :after ORDER BY c.event_id LIMIT :batch),
-over AS MATERIALIZED (
-    SELECT e.id FROM nottwice.events e JOIN looked USING (id)
-    WHERE e.state = 'completed' AND e.ended_at < now() - make_interval(secs => :kept_s)
-      AND NOT EXISTS (SELECT FROM nottwice.actions a
-                      WHERE a.event_id = e.id AND (a.settled_at IS NULL OR a.settled_at >= now() - make_interval(secs => :kept_s)))
-    ORDER BY e.id {lock})
-"""
-BODIES_GO = """,
-gone AS (DELETE FROM nottwice.event_contents c USING over WHERE c.event_id = over.id RETURNING c.event_id AS id, octet_length(c.body) AS n),
-stripped AS (
-    -- Without its digest: what cannot be compared any more is a duplicate, never a conflict.
-    UPDATE nottwice.events e SET content_digest = NULL, version = e.version + 1 FROM gone WHERE e.id = gone.id)
-"""
-BODIES_COUNTED = """,
-gone AS (SELECT c.event_id AS id, octet_length(c.body) AS n FROM nottwice.event_contents c JOIN over ON c.event_id = over.id)
-"""
-CONTENTS = """
-WITH looked AS MATERIALIZED (
-    SELECT c.action_id AS id, a.created_at AS came_at
-    FROM nottwice.action_contents c JOIN nottwice.actions a ON a.id = c.action_id
-    WHERE c.action_id > :after ORDER BY c.action_id LIMIT :batch),
-over AS MATERIALIZED (
-    SELECT a.id FROM nottwice.actions a JOIN looked USING (id)
-    WHERE a.settled_at < now() - make_interval(secs => :kept_s)
-    ORDER BY a.id {lock})
-"""
-CONTENTS_GO = """,
-gone AS (DELETE FROM nottwice.action_contents c USING over WHERE c.action_id = over.id
-         RETURNING c.action_id AS id, octet_length(c.content) AS n)
-"""
-CONTENTS_COUNTED = """,
-gone AS (SELECT c.action_id AS id, octet_length(c.content) AS n FROM nottwice.action_contents c JOIN over ON c.action_id = over.id)
-"""
-NOTICES = """
-WITH looked AS MATERIALIZED (
-    SELECT n.id, n.noted_at AS came_at, n.account, n.message_id FROM nottwice.notices n
-    WHERE n.id > :after AND (n.recipient <> '' OR n.detail <> '') ORDER BY n.id LIMIT :batch),
-over AS MATERIALIZED (
-    SELECT n.id FROM nottwice.notices n JOIN looked USING (id)
-    WHERE n.noted_at < now() - make_interval(secs => :kept_s)
-      AND NOT EXISTS (SELECT FROM nottwice.messages m JOIN nottwice.actions a ON a.id = m.action_id
-                      WHERE m.account = looked.account AND m.message_id = looked.message_id
-                        AND (a.settled_at IS NULL OR a.settled_at >= now() - make_interval(secs => :kept_s)))
-    ORDER BY n.id {lock})
-"""
-NOTICES_GO = """,
-told AS (SELECT n.id, octet_length(n.recipient) + octet_length(n.detail) AS n FROM nottwice.notices n JOIN over USING (id)),
-stripped AS (UPDATE nottwice.notices n SET recipient = '', detail = '' FROM over WHERE n.id = over.id RETURNING n.id),
-gone AS (SELECT told.id, told.n FROM told JOIN stripped USING (id))
-"""
-NOTICES_COUNTED = """,
-gone AS (SELECT n.id, octet_length(n.recipient) + octet_length(n.detail) AS n FROM nottwice.notices n JOIN over USING (id))
-"""
-SUMS = """
-SELECT (SELECT max(id) FROM looked) AS last,
-       (SELECT count(*) FROM looked) AS looked,
-       (SELECT count(*) FROM gone) AS n,
-       (SELECT coalesce(sum(n), 0)::bigint FROM gone) AS bytes,
-       coalesce((SELECT min(came_at) >= now() - make_interval(secs => :kept_s) FROM looked), true) AS all_young
-"""
-LOCK = "FOR NO KEY UPDATE SKIP LOCKED"
+    namespace: str = ""
 
 
 def prune(
     database: Database,
-    kept: RetentionSettings,
+    settings: RetentionSettings,
     *,
+    once_ever: Sequence[str] = (),
     dry_run: bool = False,
     advance: Advance = lambda n, of: None,
 ) -> Iterator[Pruned]:
-    """Remove what is over its time, one kind after the other; with `dry_run` only count it.
+    """Remove all that is over its time, one kind after the other; with `dry_run` only count it.
 
-    `advance` hears how many rows were looked at. Stopped at any moment, it has lost nothing and goes on the next time.
+    `once_ever` are the kinds of action whose keys are kept for good. `advance` hears how many rows were looked at.
+    Stopped at any moment, it has lost nothing and goes on the next time.
     """
-    bodies = BODIES + (BODIES_COUNTED if dry_run else BODIES_GO) + SUMS
-    contents = CONTENTS + (CONTENTS_COUNTED if dry_run else CONTENTS_GO) + SUMS
-    notices = NOTICES + (NOTICES_COUNTED if dry_run else NOTICES_GO) + SUMS
-    lock = "" if dry_run else LOCK
-    for what, sql, days in (
-        ("event bodies", bodies, kept.event_bodies_days),
-        ("action contents", contents, kept.action_contents_days),
-    ):
-        rows, content_bytes = _walk(database, sql.replace("{lock}", lock), days * DAY_S, advance)
-        yield Pruned(what, days, rows, content_bytes)
+    looked = 0
+    for rule in RULES:
+        walks = [
+            Walk(rule, one.namespace, settings, once_ever, dry_run)
+            for one in _due(database, settings)
+            if one.rule is rule
+        ]
+        for walk in walks:
+            while not walk.done:
+                walk.step(database)
+                advance(looked + walk.looked, None)
+            looked += walk.looked
+        yield from _told(rule, walks, settings)
     yield Pruned("per-minute counters", 1.0, _minutes(database, dry_run=dry_run))
-    days = kept.action_contents_days
-    told = _walk(database, notices.replace("{lock}", lock), days * DAY_S, advance)
-    yield Pruned("notices' recipients", days, *told)
+    days = settings.keys_days_max
+    yield Pruned(STRANGERS_WHAT, days, _strangers(database, settings, dry_run=dry_run))
 
 
-def _walk(database: Database, sql: str, kept_s: float, advance: Advance) -> tuple[int, int]:
-    after = looked = rows = content_bytes = 0
-    while True:
-        page = database.run(partial(_page, sql=sql, after=after, kept_s=kept_s))
-        rows, content_bytes, looked = rows + page.n, content_bytes + page.bytes, looked + page.looked
-        advance(looked, None)
-        if page.looked < BATCH or page.all_young:
-            return rows, content_bytes
-        after = page.last
+def _due(database: Database, settings: RetentionSettings) -> list[Overdue]:
+    found = database.run(lambda tx: overdue(tx, settings))
+    return [one for one in found if one.late_s > 0]
 
 
-def _page(tx: Transaction, sql: str, after: int, kept_s: float) -> sa.Row[Any]:
-    return tx.one(sql, after=after, batch=BATCH, kept_s=kept_s)
+def _told(rule: Rule, walks: Sequence[Walk], settings: RetentionSettings) -> Iterator[Pruned]:
+    """The namespaces without periods of their own together, and each of the others."""
+    days: float = getattr(settings, rule.period)
+    plain = [walk for walk in walks if walk.days == days]
+    yield Pruned(rule.what, days, sum(w.rows for w in plain), sum(w.content_bytes for w in plain))
+    for walk in walks:
+        if walk not in plain:
+            yield Pruned(rule.what, walk.days, walk.rows, walk.content_bytes, walk.namespace)
+
+
+# ── A worker's round ──────────────────────────────────────────────────────────────────────────────────
+
+# The row is the referee: of all workers that ask at once, the first has the round until it ends, or its lease does.
+BEGIN = """
+INSERT INTO nottwice.maintenance AS m (duty, resume_at) VALUES (:duty, clock_timestamp() + make_interval(secs => :lease_s))
+ON CONFLICT (duty) DO UPDATE SET
+    last_at = clock_timestamp(), resume_at = clock_timestamp() + make_interval(secs => :lease_s)
+    WHERE m.resume_at <= clock_timestamp()
+RETURNING duty
+"""
+END = "UPDATE nottwice.maintenance SET resume_at = clock_timestamp() + make_interval(secs => :pause_s) WHERE duty = :duty"
+
+
+def round_(
+    database: Database, settings: RetentionSettings, once_ever: Sequence[str] = ()
+) -> Mapping[str, int] | None:
+    """A worker's turn: a batch of each kind and namespace after the other, for `round_within_s` at most.
+
+    Returns how many rows of what; None when it is not time yet, or another worker has the turn. While more is left,
+    the next turn comes after `pause_s`, else after `round_every_s`.
+    """
+    if not database.run(partial(_begin, lease_s=LEASE_S)):
+        return None
+    pause_s = settings.pause_s
+    try:
+        counts, more = _turn(database, settings, once_ever)
+        pause_s = settings.pause_s if more else settings.round_every_s
+    finally:
+        database.run(lambda tx: tx.execute(END, duty=DUTY, pause_s=pause_s) and None)
+    return counts
+
+
+def _begin(tx: Transaction, *, lease_s: float) -> bool:
+    return tx.first(BEGIN, duty=DUTY, lease_s=lease_s) is not None
+
+
+def _turn(
+    database: Database, settings: RetentionSettings, once_ever: Sequence[str]
+) -> tuple[Mapping[str, int], bool]:
+    ends_at, counts = time.monotonic() + settings.round_within_s, Counter[str]()
+    walks = deque(Walk(one.rule, one.namespace, settings, once_ever) for one in _due(database, settings))
+    while walks and time.monotonic() < ends_at:
+        walk = walks.popleft()
+        before = walk.rows
+        walk.step(database)
+        counts[walk.rule.what] += walk.rows - before
+        if not walk.done:
+            walks.append(walk)
+    if not walks:
+        counts[STRANGERS_WHAT] += database.run(partial(_strangers_page, settings=settings))
+    return +counts, bool(walks) or counts[STRANGERS_WHAT] >= settings.batch_rows
+
+
+# ── What has no namespace ─────────────────────────────────────────────────────────────────────────────
+
+
+def _strangers(database: Database, settings: RetentionSettings, *, dry_run: bool) -> int:
+    if dry_run:
+        kept_s = settings.keys_days_max * DAY_S
+        return database.run(lambda tx: int(tx.one(STRANGERS_COUNTED, kept_s=kept_s).n))
+    rows = taken = database.run(partial(_strangers_page, settings=settings))
+    while taken >= settings.batch_rows:
+        rows += (taken := database.run(partial(_strangers_page, settings=settings)))
+    return rows
+
+
+def _strangers_page(tx: Transaction, *, settings: RetentionSettings) -> int:
+    kept_s = settings.keys_days_max * DAY_S
+    return tx.execute(STRANGERS, kept_s=kept_s, rows_max=settings.batch_rows).rowcount
 
 
 def _minutes(database: Database, *, dry_run: bool) -> int:

@@ -29,13 +29,13 @@ from ledger.settings_processes import (
     SupervisorSettings,
     WorkerSettings,
 )
+from ledger.settings_retention import RetentionSettings
 from ledger.settings_sources import SourceSettings
 from ledger.settings_tables import (
     KEY_WINDOWS_S,
     ActionSettings,
     AlertSettings,
     ProviderSettings,
-    RetentionSettings,
     Tables,
 )
 from ledger.settings_words import explain, explain_syntax

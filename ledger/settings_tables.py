@@ -1,4 +1,4 @@
-"""The whole configuration file, and its tables about providers, actions, alerts and retention."""
+"""The whole configuration file, and its tables about providers, actions and alerts."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from ledger.settings_processes import (
     SupervisorSettings,
     WorkerSettings,
 )
+from ledger.settings_retention import RetentionSettings
 from ledger.settings_sources import SourceSettings
 from ledger.settings_types import Name, Number, PositiveSeconds, Seconds, Table, wrong
 
@@ -56,6 +57,7 @@ class ActionSettings(Table):
     retry_for_s: PositiveSeconds = 86_400.0
     cost: Literal["high", "medium", "low"] = "high"
     cost_reason: str = ""
+    once_ever: bool = False  # its keys are never given up: what went out once never goes out again
 
 
 class AlertSettings(Table):
@@ -66,6 +68,7 @@ class AlertSettings(Table):
     worker_silent_s: PositiveSeconds = 60.0
     lease_over_s: Seconds = 30.0  # how long after its end a lease may wait for the sweep
     unsealed_s: PositiveSeconds = 60.0
+    unpruned_s: PositiveSeconds = 86_400.0  # what is over its time in [retention] and is still there
     critical_times: Annotated[float, Field(ge=1, allow_inf_nan=False)] = (
         5.0  # what is this often over its limit
     )
@@ -74,15 +77,6 @@ class AlertSettings(Table):
     conflicts_max: Number = 0
     quarantined_max: Number = 0
     refused_max: Number = 10  # requests of one source, for one reason, in an hour
-
-
-class RetentionSettings(Table):
-    """`[retention]`: how long finished rows keep what."""
-
-    event_keys_days: PositiveSeconds = 31.0
-    event_bodies_days: PositiveSeconds = 7.0
-    action_contents_days: PositiveSeconds = 30.0
-    action_keys_days: PositiveSeconds = 400.0
 
 
 class Tables(Table):
@@ -125,6 +119,11 @@ class Tables(Table):
                     f"is {provider.margin_s:g}; it must cover timeout_s and a lease, together {needed:g}",
                 )
         return self
+
+    @property
+    def once_ever(self) -> tuple[str, ...]:
+        """The kinds of action whose keys are kept for good."""
+        return tuple(kind for kind, action in self.actions.items() if action.once_ever)
 
     @model_validator(mode="after")
     def _leaves_time_to_stop(self) -> Self:

@@ -38,6 +38,7 @@ class SendOf:
     state: str
     generation: int
     recipients: tuple[str, ...]
+    content_kept: bool
     created_at: datetime
     settled_at: datetime | None
 
@@ -97,7 +98,8 @@ class OtherContent:
 @dataclass(frozen=True, slots=True)
 class Story:
     """One event. `body_bytes` is None when its content is no longer kept; `not_compared` are those of its `duplicates` that
-    may have said something else: the first content was gone. `about_sends` are sends it tells about.
+    may have said something else: the first content was gone. A key that is not `key_kept` makes a new event.
+    `about_sends` are sends it tells about.
 
     `cut`: it has more parts of some sort than are read.
     """
@@ -107,6 +109,7 @@ class Story:
     source: str
     type: str
     event_key: str
+    key_kept: bool
     delivery_id: str
     occurred_at: datetime | None
     accepted_at: datetime
@@ -139,6 +142,11 @@ class Story:
     about_sends: tuple[int, ...]
 
     @property
+    def is_over(self) -> bool:
+        """Completed, and so are its sends: only then its content and its key are given up."""
+        return self.state == "completed" and all(send.settled_at for send in self.sends)
+
+    @property
     def cut(self) -> bool:
         parts = (self.claims, self.sends, self.tries, self.evidence, self.words, self.conflicts)
         return any(len(part) >= PARTS_MAX for part in parts)
@@ -146,8 +154,8 @@ class Story:
 
 ONE = """
 SELECT e.id, e.namespace, e.source, e.type, e.event_key, e.delivery_id, e.occurred_at, e.accepted_at, e.state, e.ending, e.mode,
-       e.run, e.due_at, e.attempts, e.attempts_max, e.claimed_at, e.lease_until, e.last_error, e.ended_at, e.version, now() AS now,
-       coalesce(w.name, left(CAST(e.claimed_by AS text), 8)) AS worker,
+       e.run, e.key_digest IS NOT NULL AS key_kept, e.due_at, e.attempts, e.attempts_max, e.claimed_at, e.lease_until, e.last_error,
+       e.ended_at, e.version, now() AS now, coalesce(w.name, left(CAST(e.claimed_by AS text), 8)) AS worker,
        d.duplicates, d.not_compared, d.first_again_at, d.last_again_at, coalesce(s.content_type, '') AS content_type, s.bytes AS body_bytes
 FROM nottwice.events e
 LEFT JOIN nottwice.workers w ON w.id = e.claimed_by
@@ -163,7 +171,8 @@ FROM nottwice.event_attempts a LEFT JOIN nottwice.workers w ON w.id = a.worker
 WHERE a.event_id = :id ORDER BY a.id DESC LIMIT :most
 """
 SENDS = """
-SELECT a.id, a.kind, a.about, a.provider, a.state, a.generation, r.recipients, a.created_at, a.settled_at
+SELECT a.id, a.kind, a.about, a.provider, a.state, a.generation, r.recipients, NOT a.content_gone AS content_kept,
+       a.created_at, a.settled_at
 FROM nottwice.actions a LEFT JOIN nottwice.recipients r ON r.action_id = a.id
 WHERE a.event_id = :id ORDER BY a.id LIMIT :most
 """

@@ -26,7 +26,7 @@ class Sizes:
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """One other content of an event. `first_bytes` is None when the first one is no longer kept.
+    """One other content of an event. `bytes` and `first_bytes` are None when they are no longer kept.
 
     `seen_by` is who marked it as seen, last.
     """
@@ -44,7 +44,7 @@ class Conflict:
     first_seen_at: datetime
     last_seen_at: datetime
     acknowledged_at: datetime | None
-    bytes: int
+    bytes: int | None
     first_bytes: int | None
     seen_by: str | None
     now: datetime
@@ -52,7 +52,10 @@ class Conflict:
 
 @dataclass(frozen=True, slots=True)
 class Quarantined:
-    """One element without a usable key or shape. `element` is its place in a body that is a list."""
+    """One element without a usable key or shape. `element` is its place in a body that is a list.
+
+    `bytes` is None when it is no longer kept.
+    """
 
     id: int
     namespace: str
@@ -63,7 +66,7 @@ class Quarantined:
     first_seen_at: datetime
     last_seen_at: datetime
     settled_at: datetime | None
-    bytes: int
+    bytes: int | None
     now: datetime
 
 

@@ -55,12 +55,12 @@ WITH waiting AS (
                            WHERE q.action_id = a.id AND q.decision IS NULL AND q.expires_at > now())),
 ranked AS (
     SELECT *, NOT coalesce(key_until BETWEEN now() AND now() + interval '1 hour', false) AS later FROM waiting)
-SELECT a.id, a.kind, a.about, a.provider, a.cost, r.recipients, a.later, a.rank, a.since,
+SELECT a.id, a.kind, a.about, a.provider, a.cost, coalesce(r.recipients, '{}') AS recipients, a.later, a.rank, a.since,
        CASE WHEN a.verdict = 'safe_to_try_again' AND a.key_until < now() THEN 'nobody_knows' ELSE a.verdict END AS verdict,
        nottwice.seconds_since(a.since) AS waiting_s,
        CAST(extract(epoch FROM a.key_until - now()) AS double precision) AS key_left_s,
        CAST(greatest(0, coalesce(extract(epoch FROM a.evidence_until - now()), 0)) AS double precision) AS looking_s
-FROM ranked a JOIN nottwice.recipients r ON r.action_id = a.id
+FROM ranked a LEFT JOIN nottwice.recipients r ON r.action_id = a.id
 WHERE CAST(:id AS bigint) IS NULL
    OR (a.later, a.rank, a.since, a.id)
       > (CAST(:later AS boolean), CAST(:rank AS integer), CAST(:since AS timestamptz), CAST(:id AS bigint))
@@ -179,7 +179,8 @@ class Send:
     """One action whole, without its body. `version` and `content_digest` travel with every decision about it.
 
     `head` is what an e-mail's head says and how long its parts are; empty for roles that see no recipients.
-    `asked_before` counts the requests ever made about it; `successor` is its next generation.
+    `asked_before` counts the requests ever made about it; `successor` is its next generation. What is over its time in
+    `[retention]` is not `kept` any more.
     """
 
     id: int
@@ -205,6 +206,9 @@ class Send:
     due_at: datetime | None
     decided_send: bool
     message_id: str | None
+    settled_at: datetime | None
+    content_kept: bool
+    key_kept: bool
     asked_before: int
     successor: int | None
     now: datetime
@@ -219,12 +223,13 @@ class Send:
 ONE = """
 SELECT a.id, a.version, a.content_digest, a.kind, a.about, a.namespace, a.provider, a.account, a.policy, a.cost, a.cost_reason,
        a.state, a.generation, a.key_window_s, a.key_margin_s, a.retry_until, a.decided_send, a.event_id, a.created_at,
-       a.evidence_until, a.due_at, a.message_id, r.recipients, r.subject, now() AS now,
+       a.evidence_until, a.due_at, a.message_id, a.settled_at, NOT a.content_gone AS content_kept, a.key_digest IS NOT NULL AS key_kept,
+       coalesce(r.recipients, '{}') AS recipients, coalesce(r.subject, '') AS subject, now() AS now,
        nottwice.seconds_since(coalesce(a.review_since, a.created_at)) AS waiting_s,
        (SELECT count(*) FROM nottwice.requests q WHERE q.action_id = a.id) AS asked_before,
        (SELECT id FROM nottwice.actions n WHERE n.namespace = a.namespace AND n.key_digest = a.key_digest
                                           AND n.generation = a.generation + 1) AS successor
-FROM nottwice.actions a JOIN nottwice.recipients r ON r.action_id = a.id WHERE a.id = :id
+FROM nottwice.actions a LEFT JOIN nottwice.recipients r ON r.action_id = a.id WHERE a.id = :id
 """
 
 

@@ -25,8 +25,8 @@ VALUE_CHARACTERS_MAX = 300
 
 def draw(conflict: Conflict) -> None:
     st.subheader("What differs", anchor=False)
-    if conflict.first_bytes is None:
-        st.caption("Cannot compare: the first content is no longer kept. Its digest says that they differ.")
+    if conflict.first_bytes is None or conflict.bytes is None:
+        st.caption("Cannot compare: their contents are no longer kept. Their digests said that they differ.")
         return
     mark = f"conflict_{conflict.id}"
     found = events_body.revealed(mark)

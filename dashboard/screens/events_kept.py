@@ -119,9 +119,7 @@ def draw_conflict(conflict: Conflict) -> None:
 
 def draw_quarantined(kept: Quarantined) -> None:
     _way_back("All of quarantine", "quarantined")
-    components.headline(
-        "A delivery", kept.source, " that is no event", "It is kept with its bytes. Nothing was done with it."
-    )
+    components.headline("A delivery", kept.source, " that is no event", _standing(kept))
     times = f" ({many(kept.deliveries, 'time')}, last {moment(kept.last_seen_at, kept.now)} UTC)"
     components.facts(
         [
@@ -138,10 +136,17 @@ def draw_quarantined(kept: Quarantined) -> None:
     st.subheader("Content", anchor=False)
     mark = f"quarantine_{kept.id}"
     found = events_body.revealed(mark)
-    if found is not None and isinstance(found[0], bytes):
+    if kept.bytes is None:
+        st.caption("The content is no longer kept. Where it came from and why it could not be used is.")
+    elif found is not None and isinstance(found[0], bytes):
         events_body.body(mark, found[0], found[1])
     else:
         events_body.ask(mark, "Show the content", lambda why: session.reveal(kept.id, why, "quarantine"))
+
+
+def _standing(kept: Quarantined) -> str:
+    bytes_too = "It is kept with its bytes. " if kept.bytes is not None else ""
+    return f"{bytes_too}Nothing was done with it."
 
 
 def _way_back(label: str, name: str) -> None:

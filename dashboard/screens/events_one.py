@@ -9,8 +9,8 @@ import streamlit as st
 from dashboard import components, session
 from dashboard.screens import events_body, events_list, events_paging, events_story, review_became
 from dashboard.screens.events_story import SEND_STATES
-from dashboard.screens.events_words import moment, size
-from dashboard.words import clock, what
+from dashboard.screens.events_words import key_kept, moment, size
+from dashboard.words import what
 from ledger import views_notices
 from ledger.payload import shown
 from ledger.views_event import PARTS_MAX, SendOf, Story
@@ -58,7 +58,7 @@ def _content(story: Story) -> None:
     mark = f"event_{story.id}"
     found = events_body.revealed(mark)
     if story.body_bytes is None:
-        st.caption("The content is no longer kept. Its key and its digest are.")
+        st.caption("The content is no longer kept. What became of it is.")
     elif found is not None and isinstance(found[0], bytes):
         events_body.body(mark, found[0], found[1])
     else:
@@ -94,7 +94,8 @@ def _told(story: Story) -> None:
 
 def _send(send: SendOf) -> None:
     word, tone = SEND_STATES[send.state]
-    components.chip_line(word, tone, ", ".join(send.recipients) or "nobody", send.about)
+    to = ", ".join(send.recipients) or ("nobody" if send.content_kept else "recipients no longer kept")
+    components.chip_line(word, tone, to, send.about)
     _link(f"{what(send.kind)} {send.id} in Review", send.id)
 
 
@@ -106,10 +107,8 @@ def _link(label: str, action_id: int) -> None:
 def _facts(story: Story) -> None:
     st.markdown("**Its key**")
     st.code(shown(story.event_key), language=None, wrap_lines=True)
-    kept_until = story.accepted_at + timedelta(days=session.house().settings.retention.event_keys_days)
-    st.caption(
-        f"Kept until {clock(kept_until, story.now)} UTC. The same key is a duplicate until then, and a new event after."
-    )
+    kept = session.house().settings.retention.of(story.namespace)
+    st.caption(key_kept(story, story.accepted_at + timedelta(days=kept.event_keys_days)))
     st.markdown("**Our number**")
     st.code(f"{story.id}", language=None)
     if story.delivery_id:

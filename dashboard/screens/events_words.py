@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+from dashboard.words import clock
+from ledger.views_event import Story
 from ledger.views_events import COUNTED_MAX
 
 ENDINGS = {"done": "Done", "ignored": "Ignored", "unhandled": "Nobody handled it"}
@@ -25,8 +27,25 @@ def moment(at: datetime, now: datetime | None = None) -> str:
     return f"{day}{at:%H:%M:%S}"
 
 
-def size(n: int) -> str:
+def key_kept(story: Story, until: datetime) -> str:
+    """How long its key is kept, and what a delivery with the same key is then. `until` by the configured period."""
+    if not story.key_kept:
+        return (
+            "No longer kept. The same key is a new event now; the keys of what went out are kept longer, "
+            "so nothing goes out twice."
+        )
+    day = clock(until, story.now)
+    if not story.is_over:
+        return f"Kept while this is unfinished, and until {day} UTC at least. Until then the same key is a duplicate."
+    if until < story.now:
+        return f"Its time was over at {day} UTC; the next clean-up gives it up. After that the same key is a new event."
+    return f"Kept until {day} UTC. The same key is a duplicate until then, and a new event after."
+
+
+def size(n: int | None) -> str:
     """`812 bytes`, `14 kB`, `1.2 MB`: of a body."""
+    if n is None:
+        return "no longer kept"
     if n < 10_000:
         return f"{n:,} {'byte' if n == 1 else 'bytes'}"
     return f"{n / 1000:.0f} kB" if n < 1_000_000 else f"{n / 1_000_000:.1f} MB"

@@ -32,7 +32,8 @@ HEAD = (("From", "sender"), ("Cc", "cc"), ("Bcc", "bcc"), ("Reply-To", "reply_to
 
 def draw(send: Send) -> None:
     _way(send)
-    components.heading(what(send.kind), send.recipients, review_found.lead(send))
+    to = send.recipients if send.content_kept else ("somebody no longer kept",)
+    components.heading(what(send.kind), to, review_found.lead(send))
     _facts(send)
     _warn_of_look_alikes(send)
     left, right = st.columns([3, 2], gap="medium")
@@ -170,6 +171,9 @@ def _how_to_find_out(send: Send) -> None:
 
 def _what_goes_out(send: Send) -> None:
     st.subheader("What would go out" if send.state != "sent" else "What went out", anchor=False)
+    if not send.content_kept:
+        st.caption("The text and its recipients are no longer kept. Their digest is.")
+        return
     with st.container(border=True):
         given = [(label, _listed(send.head.get(name))) for label, name in HEAD]
         subject = send.subject or ("(none)" if send.head else "hidden from your role")

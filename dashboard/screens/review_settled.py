@@ -5,12 +5,13 @@ so that a reload says the same; only what was *not* done is remembered by the se
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any, NoReturn
 
 import streamlit as st
 
 from dashboard import components, session
-from dashboard.words import clock_s, named, provider
+from dashboard.words import clock_s, day, named, provider
 from ledger import decisions, views_review
 from ledger.database import Transaction
 from ledger.payload import shown
@@ -98,6 +99,18 @@ def _ended(send: Send) -> None:
     if send.message_id:
         st.caption(f"Message number at {provider(send.provider)}:")
         st.code(shown(send.message_id), language=None)
+    st.caption(_key_kept(send))
+
+
+def _key_kept(send: Send) -> str:
+    """How long the same key finds this send, and what a proposal with it is then."""
+    settings = session.house().settings
+    if not send.key_kept:
+        return "Its own key is no longer kept. The same key would be a new send now."
+    if send.kind in settings.once_ever or send.settled_at is None:
+        return "Its own key is kept for good: under it nothing else goes out, ever."
+    until = send.settled_at + timedelta(days=settings.retention.of(send.namespace).action_keys_days)
+    return f"Its own key is kept until {day(until)}. Until then nothing else goes out under it; after it, the same key is a new send."
 
 
 def _closing(decided: Decided, send: Send) -> str:

@@ -43,8 +43,8 @@ SELECT id, 1, gen_random_uuid(), gen_random_uuid(), 'ix', first_started_at, now(
 INSERT INTO nottwice.messages (account, message_id, action_id, seen_at)
 SELECT 'ix', 'm' || n, CASE WHEN n <= {sent} THEN n END, now() - make_interval(secs => n % 86400)
 FROM generate_series(1, {sent} + {strange}) AS n;
-INSERT INTO nottwice.notices (account, message_id, recipient, recipient_digest, what, occurred_at, event_id)
-SELECT 'ix', 'm' || n, 'p' || n % 2000 || '@example.com', sha256(convert_to('p' || n % 2000, 'UTF8')), 'delivered',
+INSERT INTO nottwice.notices (namespace, account, message_id, recipient, recipient_digest, what, occurred_at, event_id)
+SELECT 'acme', 'ix', 'm' || n, 'p' || n % 2000 || '@example.com', sha256(convert_to('p' || n % 2000, 'UTF8')), 'delivered',
        now() - make_interval(secs => CASE WHEN n % 40 = 0 THEN 5 ELSE 86400 END), 1
 FROM generate_series(1, {sent} + {strange}) AS n
 ON CONFLICT DO NOTHING;
