@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import tomllib
+from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -59,6 +60,8 @@ __all__ = [
     "WorkerSettings",
     "load",
 ]
+
+ADDRESSES = ("base_url", "log_url", "public_url")
 
 Login = Literal["receiver", "worker", "console", "owner"]
 
@@ -185,16 +188,16 @@ def load(path: Path | None = None) -> Settings:
     """Read file and environment. Raises Misconfigured, which names the file, the line and what to do."""
     home, ports = environment.home_folder(), environment.ports()
     file = path.absolute() if path else environment.config_file(home)
-    tables = read_tables(file, sandbox_port=ports["sandbox_port"]) if file else Tables()
+    tables = read_tables(file, ports) if file else Tables()
     given: dict[str, Any] = {name: getattr(tables, name) for name in Tables.model_fields} | ports
     return Settings(**given, home=home, config=file, database_url=environment.database_url())
 
 
-def read_tables(file: Path, *, sandbox_port: int) -> Tables:
-    """The file's tables, checked. `{sandbox_port}` in a provider's address stands for the port."""
+def read_tables(file: Path, ports: Mapping[str, int]) -> Tables:
+    """The file's tables, checked. `{sandbox_port}` and `{receiver_port}` in an address stand for the ports."""
     try:
         text = file.read_text(encoding="utf-8")
-        tree = _filled(tomllib.loads(text), sandbox_port)
+        tree = _filled(tomllib.loads(text), ports)
         # Through JSON, because only there strict types still take a list for a tuple and a text for a path.
         return Tables.model_validate_json(json.dumps(tree, default=str), strict=True)
     except OSError as error:
@@ -208,16 +211,22 @@ def read_tables(file: Path, *, sandbox_port: int) -> Tables:
         raise Misconfigured(explain(file, text, error, Tables)) from None  # the values may be secrets
 
 
-def _filled(tree: dict[str, Any], sandbox_port: int) -> dict[str, Any]:
+def _filled(tree: dict[str, Any], ports: Mapping[str, int]) -> dict[str, Any]:
     """What follows when it is left out: a source's namespace, a provider's account and the life of its keys."""
     for kind, member in (("sources", "namespace"), ("providers", "account")):
         tables = tree.get(kind)
         for name, table in tables.items() if isinstance(tables, dict) else ():
             if isinstance(table, dict):
                 table.setdefault(member, name)
-                for address in ("base_url", "log_url"):
+                for address in ADDRESSES:
                     if isinstance(table.get(address), str):
-                        table[address] = table[address].replace("{sandbox_port}", str(sandbox_port))
+                        table[address] = _with_ports(table[address], ports)
                 if table.get("kind") in KEY_WINDOWS_S and kind == "providers":
                     table.setdefault("window_s", KEY_WINDOWS_S[table["kind"]])
     return tree
+
+
+def _with_ports(address: str, ports: Mapping[str, int]) -> str:
+    for name, port in ports.items():
+        address = address.replace(f"{{{name}}}", str(port))
+    return address

@@ -19,7 +19,7 @@ from typing import Any
 from ledger import payload
 from ledger.receiver.sources.adapter import Adapter, Arrival, Identity, Unfit, require_id
 from ledger.receiver.sources.facts import Facts
-from ledger.receiver.sources.signing import decoded, fresh, matches_any
+from ledger.receiver.sources.signing import SECRET_BYTES_MIN, decoded, fresh, matches_any
 
 HEADER = "stripe-signature"
 BEGINNING = "whsec_"
@@ -47,7 +47,7 @@ class Stripe(Adapter):
         return ("stripe",)  # event ids are Stripe's own: two of our sources that get one event share it
 
     def secret(self, text: str) -> bytes:
-        if not text.startswith(BEGINNING) or len(text) < len(BEGINNING) + 8:
+        if not text.startswith(BEGINNING) or len(text) < SECRET_BYTES_MIN:
             what = (
                 "has a secret that is none of Stripe's for webhooks. It begins with whsec_ and stands on the endpoint's page; "
                 "it is not the API key"
