@@ -13,14 +13,19 @@ What = Literal["sent", "delivered", "bounced", "complained", "rejected"]
 
 BODY_PATHS = ("key_path", "type_path", "time_path")
 NOTICE_PATHS = ("message_path", "recipient_path", "reference_path")
-HEADERS = ("signature_header", "timestamp_header", "key_header", "type_header", "delivery_header")
+HEADERS = (
+    *("signature_header", "timestamp_header", "key_header", "type_header", "delivery_header"),
+    "subscription_header",
+)
 EMPTY_PART = "has an empty part; write names with dots, as in data.object.id"
-PATHS = (*BODY_PATHS, *NOTICE_PATHS)
+PATHS = (*BODY_PATHS, "subscription_path", *NOTICE_PATHS)
+LISTS_OF_PATHS = ("ignored_members", "key_with", "json_inside")
 FIELD_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110, 5.6.2: token
 # What only some kinds can be told; the others bring these facts along. Each source's `facts.takes` says which.
 OF_SOME_KINDS = frozenset(
     (
         *("signature_prefix", "encoding", "signed", "timestamp_unit", "type_constant", "key_with", "notices"),
+        *("body_format", "json_inside", "key_spelling", "key_from_body", "type_otherwise", "repeats_by_body"),
         *("public_url", "accept_unmarked", *HEADERS, *PATHS),
     )
 )
@@ -74,9 +79,8 @@ class SourceSettings(Table):
     signature_header: str = ""
     signature_prefix: str = ""
     encoding: Literal["hex", "base64"] = "hex"
-    signed: str = (
-        ""  # what the signature covers, of {timestamp} and {body}; by default one or both, with a dot
-    )
+    # What the signature covers, of {timestamp} and {body}; left out: the body, behind a timestamp with a dot:
+    signed: str = ""
     timestamp_header: str = ""
     timestamp_unit: Literal["s", "ms"] = "s"
     delivery_header: str = ""
@@ -86,12 +90,21 @@ class SourceSettings(Table):
     type_header: str = ""
     type_path: str = ""
     type_constant: str = ""
+    type_otherwise: str = ""  # where neither header nor path finds one; left out: quarantine
     time_path: str = ""
+    subscription_header: str = ""  # part of the key, where one of the two is named
+    subscription_path: str = ""
+    key_spelling: Literal["as-is", "message-id"] = (
+        "as-is"  # what the key's value is: an id, or a mail's headers
+    )
+    key_from_body: bool = False  # two events with the same content are one, whatever happened
+    repeats_by_body: bool = False  # the same bytes under another id are a repeat, not an event
+    body_format: Literal["json", "form", "text"] = "json"
+    json_inside: tuple[Name, ...] = ()  # paths of texts that are JSON themselves
 
     public_url: str = ""  # of this source, as its sender calls it, where the signature covers it
-    accept_unmarked: bool = (
-        False  # what nothing tells from its own repetition: each delivery is an event of its own
-    )
+    # What nothing tells from its own repetition: each delivery is an event of its own.
+    accept_unmarked: bool = False
 
     # What becomes of messages we sent: through which [providers.NAME] they went, and where the parts stand.
     provider: str = ""
@@ -120,6 +133,7 @@ class SourceSettings(Table):
         for name in ("ordering_path", *PATHS):
             if not all((self.path(name) or "-").split(".")):
                 raise wrong(name, EMPTY_PART)
-        if not all(all(path.split(".")) for path in self.key_with):
-            raise wrong("key_with", EMPTY_PART)
+        for name in LISTS_OF_PATHS:
+            if not all(all(path.split(".")) for path in getattr(self, name)):
+                raise wrong(name, EMPTY_PART)
         return self

@@ -8,8 +8,12 @@ from tests import fix_receiver as fix
 OPTIONS: dict[str, str] = {
     "agentmail": "",
     "generic": 'signature_header = "X-Sig"\ntimestamp_header = "X-Time"\nkey_path = "id"\ntype_path = "type"',
+    "github": "",
     "hubspot": 'public_url = "https://hooks.acme.example/webhooks/hubspot?app=1"',
     "inboxili": "",
+    "mailera": 'signature_header = "X-MailHub-Signature"\nencoding = "hex"\nsigned = "{timestamp}.{body}"\n'
+    'timestamp_header = "X-MailHub-Timestamp"\nkey_header = "X-MailHub-Delivery"\ntype_path = "type"',
+    "message.com": 'signature_header = "X-Message-Signature"\nencoding = "base64"\nsigned = "{body}"\ntype_path = "type"',
     "microsoft-graph": "",
     "shopify": "",
     "standard-webhooks": "",

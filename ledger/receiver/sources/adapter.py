@@ -76,7 +76,7 @@ class Adapter(ABC):
         self.secrets = [self.secret(text) for text in secrets]
         self.success_status: int = settings.success_status or self.facts.success
         self._ignored = {*self.facts.ignored, *settings.ignored_types}
-        self._volatile = (*self.facts.volatile, *settings.ignored_members)
+        self.volatile = (*self.facts.volatile, *settings.ignored_members)
 
     def secret(self, text: str) -> bytes:
         """The signing key: the text's own bytes, unless the source has another rule. Raises WrongOption."""
@@ -171,16 +171,19 @@ class Adapter(ABC):
             event_key=" ".join(found.key),
             key_digest=digest_of(*self.key_rule, *found.key),
             body=element.body,
-            content_digest=payload.content_digest(element.document, self._volatile),
-            occurrence_digest=digest_of(*self.key_rule, "occurrence", *found.occurrence)
-            if found.occurrence
-            else None,
+            content_digest=payload.content_digest(element.document, self.volatile),
+            occurrence_digest=self._occurrence_digest(found, element.body),
             content_type=payload.shown(headers.get("content-type", ""))[:200],
             delivery_id=payload.shown(found.delivery_id)[:500],
             occurred_at=found.occurred_at,
             ignored=found.type in self._ignored,
             ordering_digest=self._ordering_digest(element.document),
         )
+
+    def _occurrence_digest(self, found: Identity, body: bytes) -> bytes | None:
+        """The source's own, or that of the bytes where it was told that the same ones are never another event."""
+        parts = found.occurrence or ((found.type, body) if self.settings.repeats_by_body else None)
+        return digest_of(*self.key_rule, "occurrence", *parts) if parts else None
 
     def ordered_in(self, document: Any) -> Any:
         """Where `ordering_path` begins: at the top of the event, unless a source has a better place."""

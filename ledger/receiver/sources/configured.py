@@ -1,19 +1,19 @@
 """Sources of which signature and names come from the configuration: HMAC-SHA256 over a template, ids by header or path.
 
-What is missing there, said twice or pointless stops the start, with the line. Without a signed timestamp nothing but
-the key itself protects against a replay, and a key in a header is not signed: whoever recorded a request can send it
-again under another id.
+What is missing there, said twice or pointless stops the start, with the line (`complaints.py`). Without a signed timestamp
+nothing but the key itself protects against a replay, and a key in a header is not signed: whoever recorded a request can
+send it again under another id, unless `repeats_by_body` says that the same bytes are the same event.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
-from ledger import payload
-from ledger.payload import Element
-from ledger.receiver.sources.adapter import Adapter, Arrival, Headers, Identity, require_id
+from ledger import message_ids, payload, payload_form
+from ledger.payload import Element, Malformed
+from ledger.receiver.sources.adapter import Adapter, Arrival, Headers, Identity, Unfit, require_id
+from ledger.receiver.sources.complaints import complaints
 from ledger.receiver.sources.signing import decoded, fresh, matches_any
 from ledger.settings import SourceSettings
 
@@ -25,21 +25,39 @@ SIGNING = frozenset(
 )
 NAMING = frozenset(
     (
-        *("key_header", "key_path", "key_with", "type_header", "type_path", "type_constant"),
-        *("time_path", "delivery_header"),
+        *("key_header", "key_path", "key_with", "key_spelling", "type_header", "type_path", "type_otherwise"),
+        *("subscription_header", "subscription_path", "time_path", "delivery_header", "repeats_by_body"),
+        *("body_format", "json_inside"),
     )
 )
+REPLACED = "\ufffd"
 
 
 class Configured(Adapter):
     """Everything comes from the configuration. A subclass adds what its provider is known for."""
 
+    unpublished: ClassVar[tuple[str, ...]] = ()  # options without which the kind stays off
+    known_key_header: ClassVar[str] = ""
+
     def __init__(self, name: str, settings: SourceSettings, secrets: Sequence[str]) -> None:
         super().__init__(name, settings, secrets)
+        self._require_what_is_unpublished()
+        if self.known_key_header and not (settings.key_header or settings.key_path):
+            settings = settings.model_copy(update={"key_header": self.known_key_header})
+        self.settings = settings
         self.template = settings.signed or ("{timestamp}.{body}" if settings.timestamp_header else "{body}")
-        for option, what in (*_about_signing(settings, self.template), *_about_naming(settings)):
+        for option, what in complaints(settings, self.template):
             raise self.wrong(option, what)
         self._before, self._after = self.template.split("{body}")
+
+    def _require_what_is_unpublished(self) -> None:
+        for option in self.unpublished:
+            if option not in self.settings.model_fields_set:
+                what = (
+                    f"is missing. What {self.facts.sender} does there is not published, so nothing is assumed: look it up in "
+                    "the account, write it down here, and try it with a test delivery"
+                )
+                raise self.wrong(option, what)
 
     def is_authentic(self, arrival: Arrival) -> bool:
         s, timestamp = self.settings, ""
@@ -62,52 +80,87 @@ class Configured(Adapter):
 
     def elements(self, arrival: Arrival) -> list[Element]:
         """A key in a header names the whole body, whatever it is."""
-        if self.settings.key_path:
-            return super().elements(arrival)
-        document = payload.parse(arrival.body)
-        return [] if document == [] else [Element(document, arrival.body)]
+        if self.settings.body_format != "json":
+            found = [Element(_unlike_json(self.settings.body_format, arrival), arrival.body)]
+        elif self.settings.key_header:
+            document = payload.parse(arrival.body)
+            found = [] if document == [] else [Element(document, arrival.body)]
+        else:
+            found = super().elements(arrival)
+        return [Element(self._opened(document), body) for document, body in found]
+
+    def _opened(self, document: Any) -> Any:
+        for path in self.settings.json_inside:
+            document = opened(document, path.split("."))
+        return document
 
     def identity(self, document: Any, arrival: Arrival) -> Identity:
         s, headers = self.settings, arrival.headers
-        type_ = s.type_constant or _found(headers, document, s.type_header, s.type_path, "type")
-        key = _found(headers, document, s.key_header, s.key_path, "key")
-        further = (require_id(payload.look_up(document, path), f"key ({path})") for path in s.key_with)
+        type_ = self._type(document, headers)
         return Identity(
             type=type_,
-            key=(type_, key, *further),
+            key=(type_, *self._key(document, headers), *self._subscription(document, headers)),
             delivery_id=headers.get(s.delivery_header.lower(), ""),
             occurred_at=payload.moment(payload.look_up(document, s.time_path)) if s.time_path else None,
         )
 
+    def _type(self, document: Any, headers: Headers) -> str:
+        s = self.settings
+        found = payload.identity(_at(document, headers, s.type_header, s.type_path))
+        return s.type_constant or require_id(found or s.type_otherwise, "type")
 
-def _found(headers: Headers, document: Any, header: str, path: str, what: str) -> str:
-    return require_id(headers.get(header.lower()) if header else payload.look_up(document, path), what)
+    def _key(self, document: Any, headers: Headers) -> tuple[str, ...]:
+        s = self.settings
+        if s.key_from_body:
+            return ("content", payload.content_digest(document, self.volatile).hex())
+        value = _at(document, headers, s.key_header, s.key_path)
+        if s.key_spelling == "message-id":
+            value = message_ids.in_headers(value) if isinstance(value, str) else None
+        key = self._decoded(require_id(value, "key"))
+        further = (require_id(payload.look_up(document, path), f"key ({path})") for path in s.key_with)
+        return key, *map(self._decoded, further)
+
+    def _subscription(self, document: Any, headers: Headers) -> tuple[str, ...]:
+        s = self.settings
+        if not (s.subscription_header or s.subscription_path):
+            return ()
+        value = _at(document, headers, s.subscription_header, s.subscription_path)
+        return ("subscription", require_id(value, "subscription"))
+
+    def _decoded(self, text: str) -> str:
+        """Where bytes were replaced while they became text, two different ids would look the same."""
+        if self.settings.body_format != "json" and REPLACED in text:
+            raise Unfit("Its key has bytes that are no text in the charset it came in.")
+        return text
 
 
-Complaints = list[tuple[str, str]]  # an option, and what is wrong with it
+def opened(document: Any, path: Sequence[str]) -> Any:
+    """The document with the JSON that stands as a text at `path` in place of that text; as it is where there is none."""
+    if not isinstance(document, Mapping) or path[0] not in document:
+        return document
+    value = document[path[0]]
+    inner = opened(value, path[1:]) if path[1:] else _parsed(value)
+    return {**document, path[0]: inner}
 
 
-def _about_signing(s: SourceSettings, template: str) -> Complaints:
-    found = []
-    if not s.signature_header:
-        found.append(("signature_header", 'is missing; name the header that carries it, as in "X-Signature"'))
-    if template.count("{body}") != 1:
-        found.append(("signed", 'does not cover the body; write {body} once, as in "{timestamp}.{body}"'))
-    if bool(s.timestamp_header) != ("{timestamp}" in template):
-        what = "speaks of a timestamp that is not signed; name timestamp_header, and {timestamp} in `signed`"
-        found.append(("timestamp_header" if s.timestamp_header else "signed", what))
-    if set(re.findall(r"\{(.*?)\}", template)) - {"body", "timestamp"}:
-        found.append(("signed", "has an unknown name in braces; it knows {timestamp} and {body}"))
-    if "," in s.signature_prefix:
-        found.append(("signature_prefix", "has a comma; signatures are told apart by commas"))
-    return found
+def _parsed(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    try:
+        found = payload.parse(value.encode("utf-8", "surrogatepass"))
+    except Malformed:
+        return value
+    return found if isinstance(found, Mapping | list) else value
 
 
-def _about_naming(s: SourceSettings) -> Complaints:
-    found = []
-    if bool(s.key_header) == bool(s.key_path):
-        what = "or key_header finds the event's key; the source needs exactly one of them"
-        found.append(("key_path", what))
-    if sum(map(bool, (s.type_header, s.type_path, s.type_constant))) != 1:
-        found.append(("type_path", "or type_header or type_constant is needed, exactly one of them"))
-    return found
+def _unlike_json(body_format: str, arrival: Arrival) -> dict[str, Any]:
+    """A form's fields, or a text as the member `text`. What could not be decoded is told beside it."""
+    if body_format == "form":
+        return payload_form.read(arrival.body, arrival.headers.get("content-type", "")).document
+    return payload_form.as_text(arrival.body, arrival.headers.get("content-type", "")).document
+
+
+def _at(document: Any, headers: Headers, header: str, path: str) -> Any:
+    if header:
+        return headers.get(header.lower())
+    return payload.look_up(document, path) if path else None

@@ -1,6 +1,8 @@
 """Any source that signs its body with HMAC-SHA256 and names its events in a header or in the body.
 
-The key is the event's type and the id found by `key_header` or `key_path` (with `key_with` as further parts).
+The key is the event's type and the id found by `key_header` or `key_path` (with `key_with` as further parts, and the
+subscription where one is named). A sender without any id can be told by `key_from_body`: then two events with the same
+content are one, whatever happened, and `ignored_members` are no part of it.
 """
 
 from __future__ import annotations
@@ -17,12 +19,13 @@ class Generic(Configured):
         sender="any sender",
         signature="HMAC-SHA256, hex or base64, in `signature_header` behind `signature_prefix`, over `signed`; several apart by commas",
         clock="`timestamp_header`, in `timestamp_unit`, 300 s both ways (`tolerance_s`); none without it",
-        key="type, and what `key_header` or `key_path` finds, with `key_with`",
-        subscription="part of the key where `key_with` names it",
-        type="`type_header`, `type_path` or `type_constant`",
+        key="type, and what `key_header` or `key_path` finds, with `key_with`; or the content, with `key_from_body`",
+        subscription="part of the key where `subscription_header` or `subscription_path` names it",
+        occurrence="none; with `repeats_by_body` type and body",
+        type="`type_header`, `type_path` or `type_constant`; `type_otherwise` where there is none",
         event_time="`time_path`",
         resource_ids="the user's own",
         lists=True,
         retries="the sender's own",
-        takes=SIGNING | NAMING,
+        takes=SIGNING | NAMING | {"key_from_body", "type_constant"},
     )
