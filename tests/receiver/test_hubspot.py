@@ -147,6 +147,9 @@ def test_what_hubspot_says_becomes_a_delivery() -> None:
         "contact.propertyChange",
         datetime(2026, 3, 1, 10, 0, 0, 123_000, UTC),
     )
+    assert found.event_key.startswith(
+        "62515 contact.propertyChange 1 1772359200123 appId=54321 subscriptionId=12345 objectId=123 propertyName=email value="
+    )
     assert "a@example.com" not in found.event_key
     assert json.loads(found.body) == fix.hubspot_event()
 
@@ -171,6 +174,7 @@ def test_an_attempt_is_no_difference() -> None:
             {"objectTypeId": "0-1"},
         ),
         *({"fromObjectId": 1}, {"toObjectId": 1}, {"messageId": "m"}, {"primaryObjectId": 7}),
+        *({"newObjectId": 7}, {"associationType": "CONTACT_TO_COMPANY"}),
     ],
 )
 def test_another_change_is_another_event(other: dict[str, Any]) -> None:

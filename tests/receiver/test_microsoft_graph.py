@@ -171,7 +171,7 @@ def test_each_element_is_kept_as_it_was_spelled() -> None:
 def test_what_graph_says_becomes_a_delivery() -> None:
     found = one()
     assert (found.type, found.namespace, found.occurred_at) == ("created", "acme", None)
-    assert found.event_key == 't-1 s-1 created users/u/messages/m n-1 W/"CQAA"'
+    assert found.event_key == 't-1 s-1 created users/u/messages/m id=n-1 etag=W/"CQAA"'
     assert graph().success_status == 202
 
 

@@ -94,10 +94,10 @@ class HubSpot(Adapter):
         if not isinstance(document, Mapping):
             raise Unfit("It is not an object.")
         required = [require_id(document.get(name), name) for name in REQUIRED]
-        further = [payload.identity(document.get(name)) or "" for name in FURTHER]
+        further = ((name, payload.identity(document.get(name))) for name in FURTHER)
         return Identity(
             type=required[1],
-            key=(*required, *further, *_value(document)),
+            key=(*required, *(f"{name}={text}" for name, text in further if text), *_value(document)),
             delivery_id=f"attempt {payload.identity(document.get('attemptNumber')) or '?'}",
             occurred_at=payload.moment(document.get("occurredAt")),
         )
@@ -107,7 +107,7 @@ def _value(document: Mapping[str, Any]) -> tuple[str, ...]:
     """A value may be long, and is personal data, which a key should not show."""
     if "propertyValue" not in document:
         return ()
-    return (hashlib.sha256(payload.canonical(document["propertyValue"])).hexdigest(),)
+    return ("value=" + hashlib.sha256(payload.canonical(document["propertyValue"])).hexdigest()[:32],)
 
 
 def _undone(escape: re.Match[str]) -> str:

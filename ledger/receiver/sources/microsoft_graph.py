@@ -107,9 +107,9 @@ class MicrosoftGraph(Adapter):
 
     def _marks(self, document: Mapping[str, Any]) -> tuple[str, ...]:
         data = document.get("resourceData")
-        found = document.get("id"), data.get("@odata.etag") if isinstance(data, Mapping) else None
-        marks = tuple(payload.identity(mark) or "" for mark in found)
-        if any(marks):
+        etag = data.get("@odata.etag") if isinstance(data, Mapping) else None
+        found = (("id", payload.identity(document.get("id"))), ("etag", payload.identity(etag)))
+        if marks := tuple(f"{name}={text}" for name, text in found if text):
             return marks
         if self.settings.accept_unmarked:
             return (_own(),)
