@@ -66,6 +66,15 @@ def test_a_retry_is_the_same_event() -> None:
     assert (first.key_digest, first.content_digest) == (again.key_digest, again.content_digest)
 
 
+def test_a_body_sent_again_under_other_ids_is_a_repeat_if_we_say_so() -> None:
+    guarded = shopify(repeats_by_body=True)
+    (first,) = guarded.read(fix.shopify(BODY), BODY, NOW)
+    (again,) = guarded.read(fix.shopify(BODY, webhook_id="w-2", event_id="e-2"), BODY, NOW)
+    assert isinstance(first, Delivery) and isinstance(again, Delivery)
+    assert first.occurrence_digest == again.occurrence_digest is not None
+    assert read().occurrence_digest is None
+
+
 @pytest.mark.parametrize("missing", ["shop_domain", "topic", "webhook_id", "event_id"])
 @pytest.mark.parametrize("text", [None, "", "  "])
 def test_key_03_without_one_part_of_the_key_it_goes_to_quarantine(missing: str, text: str | None) -> None:

@@ -7,8 +7,9 @@ overlapping subscriptions bring meets in the action key. Nothing differs between
 
 Signed is the body alone, under the app's client secret as text (for webhooks made in a shop's admin: the key shown there);
 for up to an hour after a rotation the old one still signs. Headers are not signed and there is no timestamp: who recorded a
-request could send its body again under other ids, so nothing but TLS stands before that. The Events preview writes
-`Shopify-` for `X-Shopify-`; the two are never mixed.
+request could send its body again under other ids. `repeats_by_body` stops that, and makes one event of what overlapping
+subscriptions bring; it is wrong where `include_fields` leaves bodies alike. The Events preview writes `Shopify-` for
+`X-Shopify-`; the two are never mixed.
 """
 
 from __future__ import annotations
@@ -34,11 +35,13 @@ class Shopify(Adapter):
         signature="`X-Shopify-Hmac-SHA256`: HMAC-SHA256 of the body, base64; headers are not signed",
         key="`X-Shopify-Shop-Domain`, `X-Shopify-Topic`, `X-Shopify-Webhook-Id`, `X-Shopify-Event-Id`",
         subscription="part of the key, by `X-Shopify-Webhook-Id`",
+        occurrence="none; with `repeats_by_body` type and body",
         type="`X-Shopify-Topic`",
         event_time="`X-Shopify-Triggered-At`",
         resource_ids="the shop; `id` and `admin_graphql_api_id` of the body",
         ack_s=5.0,
         retries="8 within 4 h; after 8 failures in a row a subscription made by API is deleted",
+        takes=frozenset(("repeats_by_body",)),
     )
 
     @property
