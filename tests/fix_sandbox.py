@@ -16,6 +16,7 @@ import uvicorn
 
 from ledger.records import ActionLease, ClaimedAction, Email, canonical_json, digest_of
 from worker.sandbox.courier import Courier
+from worker.sandbox.incoming import Incoming
 from worker.sandbox.server import create
 from worker.sandbox.store import Store
 
@@ -27,12 +28,14 @@ class Sandbox:
     """The sandbox provider in this process, on a port of its own, with real HTTP in between."""
 
     def __init__(self, store: Store, keys: dict[str, str], courier: Courier | None = None) -> None:
-        self.store = store
+        self.store, self.incoming = store, Incoming()
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
         self.http = httpx.Client(base_url=self.url, trust_env=False, timeout=10)
         config = uvicorn.Config(
-            create(store, keys, courier=courier), log_level="critical", timeout_graceful_shutdown=1
+            create(store, keys, courier=courier, incoming=self.incoming),
+            log_level="critical",
+            timeout_graceful_shutdown=1,
         )
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(
@@ -59,6 +62,7 @@ class Sandbox:
         self.http.delete("/sandbox/faults")
         for memory in (self.store.mails, self.store.requests, self.store.keys):
             memory.clear()
+        self.incoming.forget()
 
     @property
     def mails(self) -> list[dict[str, Any]]:

@@ -6,18 +6,26 @@ import json
 import signal
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
+from click.testing import Result
+from typer.testing import CliRunner
 
-from tests.failures.house import House
+from ledger import simulate
+from ledger.cli import app
+from ledger.examples import message_received
+from tests.failures.house import CONFIG, House, until
 
 LINES = 650  # more than three batches
 
-CatchUp = Callable[..., subprocess.CompletedProcess[str]]
+CatchUp = Callable[..., Result]
 
 
 @contextmanager
@@ -35,10 +43,10 @@ def begun(chain: House, *arguments: str, **environment: str) -> Iterator[subproc
 
 @pytest.fixture
 def catch_up(chain: House) -> CatchUp:
-    def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-        with begun(chain, *arguments, **environment) as process:
-            said, _ = process.communicate(timeout=60)
-        return subprocess.CompletedProcess(arguments, process.returncode, said)
+    """The command in this process, as it costs less to start; its own two processes are real."""
+
+    def run(*arguments: str, **environment: str) -> Result:
+        return CliRunner().invoke(app, ["catch-up", *arguments], env=chain.environment | environment)
 
     return run
 
@@ -59,7 +67,7 @@ def test_a_file_that_was_stopped_twice_is_taken_in_whole_and_once(
 ) -> None:
     """Killed between a commit and the place that is kept after it; then a Ctrl-C in the middle of a commit."""
     killed = catch_up("shop", "--file", str(file), "--go", NOTTWICE_FAULT="receiver.after_commit=kill@2")
-    assert killed.returncode == 1 and "the same command goes on from there" in killed.stdout
+    assert killed.exit_code == 1 and "the same command goes on from there" in killed.output
     assert events(chain) == (400, 400)
 
     may_go = chain.home / "go"
@@ -73,8 +81,8 @@ def test_a_file_that_was_stopped_twice_is_taken_in_whole_and_once(
     assert process.returncode == 1 and "Went on after line 200." in said and "Stopped." in said, said
 
     whole = catch_up("shop", "--file", str(file), "--go")
-    assert whole.returncode == 0, whole.stdout
-    assert "Went on after line 400." in whole.stdout and f"{LINES:,} lines" in whole.stdout
+    assert whole.exit_code == 0, whole.output
+    assert "Went on after line 400." in whole.output and f"{LINES:,} lines" in whole.output
     assert events(chain) == (LINES, LINES)
     keys = chain.rows("SELECT event_key FROM nottwice.events ORDER BY id")
     assert [row.event_key for row in keys] == [f"order.placed k{n}" for n in range(LINES)], (
@@ -86,11 +94,11 @@ def test_bad_lines_are_named_and_stop_nobody(chain: House, catch_up: CatchUp) ->
     path = chain.home / "bad.jsonl"
     path.write_text('{"id": "a", "type": "t"}\nno json\n\n{"type": "t"}\n{"id": "a", "type": "t", "x": 1}\n')
     looked = catch_up("shop", "--file", str(path))
-    assert looked.returncode == 1 and "2 would be new" in looked.stdout and "--go" in looked.stdout
+    assert looked.exit_code == 1 and "2 would be new" in looked.output and "--go" in looked.output
     assert events(chain) == (0, 0) and chain.value("SELECT count(*) FROM nottwice.quarantine") == 0
     done = catch_up("shop", "--file", str(path), "--go")
-    assert done.returncode == 1
-    assert done.stdout.splitlines() == [
+    assert done.exit_code == 1
+    assert done.output.splitlines() == [
         "line 2: nothing was stored of it: It is not JSON (character 0).",
         "line 4: to quarantine: It has no usable key.",
         "line 5: the key is known with other content; this one is kept as a conflict",
@@ -106,6 +114,136 @@ def test_what_cannot_begin_is_one_sentence(chain: House, catch_up: CatchUp, file
         (("shop",), "Say where from"),
     ):
         done = catch_up(*arguments)
-        assert done.returncode == 2 and sentence in done.stdout and "Traceback" not in done.stdout, (
-            done.stdout
-        )
+        assert done.exit_code == 2 and sentence in done.output and "Traceback" not in done.output, done.output
+
+
+# ── From what AgentMail lists ─────────────────────────────────────────────────────────────────────────
+
+INBOX = "support@acme.example"
+MAIL = """
+[sources.agentmail]
+kind = "agentmail"
+namespace = "acme"
+secrets = ["agentmail-hook"]
+"""
+HANDLERS = '''
+from ledger.records import Email
+from worker.handlers import Handlers
+
+handlers = Handlers()
+
+
+@handlers.apply("agentmail", "message.received")
+def answer(tx, event, propose):
+    """A ticket and an e-mail for each message: what a second run would do again."""
+    message = event.json()["message"]
+    about = message["message_id"]
+    tx.execute("INSERT INTO public.effects (event_key, run_by) VALUES (:key, 0)", key=about)
+    email = Email(to=(message["from"],), subject="Re: Question", text="We have it.", inbox=message["inbox_id"])
+    propose("answer", f"answer:{event.id}", email)  # by event, so that a second event would be a second e-mail
+'''
+
+
+@pytest.fixture
+def mailed(chain: House, monkeypatch: pytest.MonkeyPatch) -> House:
+    """A house with an inbox at the sandbox provider, which posts no webhooks."""
+    secret = "whsec_bm90IHR3aWNlLCBhIHRlc3QncyBrZXk="
+    chain.environment |= {"NOTTWICE_SECRET_AGENTMAIL_HOOK": secret}
+    monkeypatch.setenv("NOTTWICE_SECRET_AGENTMAIL_HOOK", secret)
+    config = CONFIG.replace('handlers = "house_handlers"', 'handlers = "mail_handlers"')
+    (chain.home / "house.toml").write_text(config.replace("timeout_s = 2.0", "timeout_s = 20.0") + MAIL)
+    (chain.home / "mail_handlers.py").write_text(HANDLERS)
+    chain.sandbox()
+    tell(chain, "webhooks", {"mode": "off"}, method="PUT")
+    return chain
+
+
+def tell(chain: House, what: str, given: Any, *, method: str = "POST") -> None:
+    url = f"http://127.0.0.1:{chain.environment['NOTTWICE_SANDBOX_PORT']}/sandbox/{what}"
+    urllib.request.urlopen(
+        urllib.request.Request(url, json.dumps(given).encode(), method=method), timeout=30
+    ).close()
+
+
+def arrive(chain: House, at: datetime) -> tuple[str, bytes]:
+    """A message at the inbox; its id, and what its webhook would say."""
+    event = json.loads(message_received("ana@example.com", "Question", "Why?", INBOX))
+    event["message"]["timestamp"] = at.isoformat()
+    tell(chain, "incoming", event)
+    return event["message"]["message_id"], json.dumps(event).encode()
+
+
+def sent(chain: House) -> int:
+    return len(chain.mails() or [])
+
+
+def test_a_catch_up_replay_of_an_answered_message(mailed: House, catch_up: CatchUp) -> None:
+    """A duplicate; no second ticket, no second e-mail: replayed from the list, from a file, and by a late webhook."""
+    now = datetime.now(UTC)
+    mailed.receiver()
+    mailed.worker()
+    answered = arrive(mailed, now - timedelta(minutes=9))
+    assert simulate.post(mailed.settings, "agentmail", answered[1], "msg_1") == 200
+    until(lambda: sent(mailed) == 1)
+    missed = [arrive(mailed, now - timedelta(minutes=m)) for m in (8, 7)]  # while no webhook came
+    since = ("agentmail", "--inbox", INBOX, "--since", (now - timedelta(minutes=10)).isoformat())
+
+    done = catch_up(*since, "--go")
+    assert done.exit_code == 0 and "3 messages" in done.output, done.output
+    assert "2 new, 1 known. (1 others are no incoming mail.)" in done.output
+    until(lambda: sent(mailed) == 3)
+
+    file = mailed.home / "replay.jsonl"
+    file.write_bytes(b"".join(body + b"\n" for _, body in (answered, *missed)))
+    assert "3 known." in catch_up("agentmail", "--file", str(file), "--go").output
+    for _, body in missed:
+        assert simulate.post(mailed.settings, "agentmail", body, "msg_late") == 200
+    until(lambda: mailed.value("SELECT bool_and(state = 'completed') FROM nottwice.events"))
+    until(lambda: mailed.value("SELECT bool_and(state = 'sent') FROM nottwice.actions"))
+    assert events(mailed) == (3, 3) and mailed.value("SELECT count(*) FROM nottwice.conflicts") == 0
+    tickets = [row.event_key for row in mailed.rows("SELECT event_key FROM public.effects ORDER BY id")]
+    assert tickets == [answered[0], *(message_id for message_id, _ in missed)], (
+        "in the order of their arrival"
+    )
+    assert sent(mailed) == len(mailed.requests() or []) == 3
+
+
+def test_a_stopped_listing_goes_on_where_it_was_and_old_mail_is_refused_with_its_count(
+    mailed: House, catch_up: CatchUp
+) -> None:
+    now = datetime.now(UTC)
+    for minutes in (2, 1):
+        arrive(mailed, now - timedelta(days=40, minutes=minutes))
+    new = [arrive(mailed, now - timedelta(minutes=60 - m))[0] for m in range(25)]
+    inbox = ("agentmail", "--inbox", INBOX, "--go")
+    since_new = (*inbox, "--since", (now - timedelta(hours=2)).isoformat())
+    since_old = (*inbox, "--since", (now - timedelta(days=50)).isoformat())
+
+    refused = catch_up(*since_old)
+    assert refused.exit_code == 2 and "Refused: --since is older than event keys are kept." in refused.output
+    assert (
+        "2 would be new" in refused.output
+        and "31 days" in refused.output
+        and "not known: 2." in refused.output
+    )
+    assert events(mailed) == (0, 0)
+
+    tell(
+        mailed,
+        "faults",
+        {"reads": True, "match": quote(new[22], safe=""), "status": 401, "code": "unauthorized"},
+    )
+    stopped = catch_up(*since_new)
+    assert stopped.exit_code == 1 and "does not take our API key" in stopped.output, stopped.output
+    assert events(mailed) == (20, 20), "what was stored before is stored"
+    tell(mailed, "faults", {"reads": True, "status": 503})  # asked again, it answers
+    whole = catch_up(*since_new)
+    assert whole.exit_code == 0 and "Went on after the messages of" in whole.output, whole.output
+    assert events(mailed) == (25, 25)
+    keys = chain_of(mailed)
+    assert keys == new, "oldest first"
+
+
+def chain_of(chain: House) -> list[str]:
+    sql = "SELECT event_key FROM nottwice.events ORDER BY id"
+    return [row.event_key.removeprefix(f"listed message.received {INBOX} ") for row in chain.rows(sql)]

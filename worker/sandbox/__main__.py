@@ -14,6 +14,7 @@ import uvicorn
 from ledger.errors import LedgerError, Misconfigured
 from ledger.settings import Settings, load
 from worker.sandbox.courier import Courier
+from worker.sandbox.incoming import Incoming
 from worker.sandbox.server import create
 from worker.sandbox.store import KEY_WINDOW_S, Store
 
@@ -23,7 +24,9 @@ def main() -> int:
         settings = load()
         store = Store(settings.home / "sandbox" / "accepted.jsonl", _key_window_s())
         store.load()
-        app = create(store, _bearers(settings), courier=Courier(settings))
+        incoming = Incoming(settings.home / "sandbox" / "received.jsonl")
+        incoming.load()
+        app = create(store, _bearers(settings), courier=Courier(settings), incoming=incoming)
         listener = socket.create_server(("127.0.0.1", settings.sandbox_port), backlog=512)
     except LedgerError as error:
         sys.stderr.write(f"sandbox: {error}\n")

@@ -11,6 +11,8 @@ The habits are set by `PUT /sandbox/webhooks` with a JSON object; members that a
     complained  the share of delivered mails that somebody complains about
     pace        how fast messages travel: 1 is the demo's pace, 0 at once
     echo        send our labels along with AgentMail's events, which is not published of the real ones
+    enabled     false: AgentMail has switched its endpoint off, as after five days of failures; nothing of it is posted
+                any more, nor later
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
-from ledger import simulate
+from ledger import processes, simulate
 from ledger.errors import LedgerError
 from ledger.settings import Settings
 from worker.sandbox.statuses import spelled
@@ -34,6 +36,7 @@ EARLY_S = 1.0  # no longer does the API's answer wait for what should come befor
 MODES = ("on", "off", "hold")
 SHARES = ("early", "late", "lost", "bounced", "complained")
 LENGTHS = ("late_s", "pace")
+FLAGS = ("echo", "enabled")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +52,7 @@ class Habits:
     complained: float = 0.01
     pace: float = 1.0
     echo: bool = False
+    enabled: bool = True
 
 
 class NotAHabit(ValueError):
@@ -61,8 +65,8 @@ def changed(habits: Habits, given: Any) -> Habits:
     if not isinstance(given, dict) or set(given) - names:
         raise NotAHabit(f"Webhooks have {', '.join(sorted(names))}.")
     members = asdict(habits) | given
-    if members["mode"] not in MODES or not isinstance(members["echo"], bool):
-        raise NotAHabit(f"mode is one of {', '.join(MODES)}; echo is true or false.")
+    if members["mode"] not in MODES or not all(isinstance(members[name], bool) for name in FLAGS):
+        raise NotAHabit(f"mode is one of {', '.join(MODES)}; {' and '.join(FLAGS)} are true or false.")
     for name in (*SHARES, *LENGTHS):
         most = 1.0 if name in SHARES else 3600.0
         value = members[name]
@@ -92,6 +96,18 @@ class Courier:
             body = spelled(self._settings.sources[source], mail, what, at, echo=self.habits.echo)
             await self._send(source, body, 0.0 if early else after_s, now=early)
             early = False
+
+    async def pass_on(self, provider: str, body: bytes) -> None:
+        """Post an event that somebody made, as the others travel: it is begun at once, and not waited for."""
+        source = self._source(provider)
+        if source is not None and self.habits.mode != "off":
+            await self._send(source, body, 0.0, now=False)
+
+    def endpoints(self, provider: str) -> dict[str, str]:
+        """Where the provider posts to, by source."""
+        sources = [name for name, s in self._settings.sources.items() if s.kind == provider]
+        port = self._settings.receiver_port
+        return {name: processes.url(port, f"/webhooks/{name}") for name in sources}
 
     def shown(self) -> dict[str, Any]:
         return asdict(self.habits) | {"held": len(self._held), "counts": dict(self.counts)}
@@ -142,6 +158,9 @@ class Courier:
         await self._post(source, body)
 
     async def _post(self, source: str, body: bytes) -> None:
+        if not self.habits.enabled and self._settings.sources[source].kind == "agentmail":
+            self.counts["switched off"] += 1
+            return
         delivery = simulate.delivery_id()
         for wait_s in (*AGAIN_S, None):
             try:

@@ -3,6 +3,7 @@
 A fault is a JSON object. All members are optional; unknown ones are refused.
 
     provider             "agentmail" or "inboxili"; "" (the default): any
+    reads                strikes questions (what is listed, one message, the endpoints) instead of sends
     match                only requests whose path or body contains this text
     count                how many requests it strikes: 1 by default; null: until it is deleted
     rate                 the chance that it strikes a request, 0 to 1; 1 by default. With `rate`, count is null by default
@@ -36,6 +37,7 @@ class Fault:
     """One armed fault. `accept` None: as its end says."""
 
     provider: str = ""
+    reads: bool = False
     match: str = ""
     count: int | None = 1
     rate: float = 1.0
@@ -61,8 +63,8 @@ class Fault:
     def is_silent(self) -> bool:
         return self.silence or self.accept_then_silence
 
-    def fits(self, provider: str, path: str, body: bytes) -> bool:
-        if self.provider not in ("", provider):
+    def fits(self, provider: str, path: str, body: bytes, *, reads: bool) -> bool:
+        if self.provider not in ("", provider) or self.reads != reads:
             return False
         return not self.match or self.match in path or self.match.encode() in body
 
@@ -78,10 +80,12 @@ class Faults:
         self.armed: list[Fault] = []
         self._chance = chance
 
-    def take(self, provider: str, path: str, body: bytes) -> Fault | None:
+    def take(self, provider: str, path: str, body: bytes, *, reads: bool = False) -> Fault | None:
         """The fault that strikes this request; one strike of it is used up."""
         for fault in self.armed:
-            if fault.fits(provider, path, body) and (fault.rate >= 1 or self._chance() < fault.rate):
+            if fault.fits(provider, path, body, reads=reads) and (
+                fault.rate >= 1 or self._chance() < fault.rate
+            ):
                 self._use_up(fault)
                 return fault
         return None
@@ -116,6 +120,7 @@ def _fault(given: Any) -> Fault:
 
 CHECKS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "provider": (lambda v: v in PROVIDERS, "agentmail, inboxili or nothing"),
+    "reads": (lambda v: isinstance(v, bool), "true or false"),
     "match": (lambda v: isinstance(v, str), "a text"),
     "count": (
         lambda v: v is None or (_is_number(v) and v == int(v) and v >= 1),

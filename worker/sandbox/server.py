@@ -11,6 +11,8 @@
     GET    /sandbox/webhooks   how webhooks about accepted e-mails travel, and what became of them
     PUT    /sandbox/webhooks   another habit of theirs; `courier.py` says which there are
     POST   /sandbox/webhooks   post what is held
+    POST   /sandbox/incoming   a message arrives at an inbox: a `message.received` as its webhook tells it, which is
+                               posted only with `?deliver=true`; answers whether AgentMail's endpoint is switched on
     DELETE /sandbox/keys       every idempotency key is forgotten, as after its window
     GET    /                   the provider's own log, for a person; `?to=` and `?provider=` narrow it
     GET    /healthz            200
@@ -22,10 +24,8 @@ the next e-mail through Inboxili is accepted, and its sender never learns it.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Callable, Mapping
 from typing import Any
-from urllib.parse import unquote
 
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -34,21 +34,16 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from worker.sandbox import apis
+from worker.sandbox.answers import PLAIN, end
 from worker.sandbox.apis import Invalid
 from worker.sandbox.courier import Courier
-from worker.sandbox.faults import Fault, Faults
+from worker.sandbox.faults import Faults
+from worker.sandbox.incoming import Incoming
+from worker.sandbox.reader import Reader
 from worker.sandbox.store import Conflict, Store, digest
 from worker.sandbox.switchboard import Switchboard
 
 INBOX = "/v0/inboxes/{inbox}"
-PLAIN = Fault()  # no fault: accepted and answered
-
-
-class Cut(Response):
-    """Closes the connection without a byte of an answer."""
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        scope["sandbox.connection"].abort()
 
 
 class Door:
@@ -72,26 +67,30 @@ def create(
     keys: Mapping[str, str] | None = None,
     faults: Faults | None = None,
     courier: Courier | None = None,
+    incoming: Incoming | None = None,
 ) -> ASGIApp:
     """The ASGI application. `keys`: the bearer key by provider; without one any key is taken.
 
     Without a courier nobody is told what became of an e-mail.
     """
-    faults = faults or Faults()
-    desk, board = Desk(store, keys or {}, faults, courier), Switchboard(store, faults, courier)
+    faults, incoming = faults or Faults(), incoming or Incoming()
+    desk, board = Desk(store, keys or {}, faults, courier), Switchboard(store, faults, courier, incoming)
+    read = Reader(store, incoming, faults, courier, desk.check_bearer)
     routes = [
         Route(f"{INBOX}/messages/send", desk.agentmail, methods=["POST"]),
         Route(f"{INBOX}/messages/{{message}}/reply", desk.agentmail, methods=["POST"]),
         Route(f"{INBOX}/messages/{{message}}/reply-all", desk.agentmail, methods=["POST"]),
-        Route(f"{INBOX}/messages", desk.messages),
-        Route(f"{INBOX}/messages/{{message}}", desk.message),
-        Route("/v0/threads/{thread}", desk.thread),
-        Route(f"{INBOX}/threads/{{thread}}", desk.thread),
+        Route(f"{INBOX}/messages", read.messages),
+        Route(f"{INBOX}/messages/{{message}}", read.message),
+        Route("/v0/threads/{thread}", read.thread),
+        Route(f"{INBOX}/threads/{{thread}}", read.thread),
+        Route("/v0/webhooks", read.endpoints),
         Route("/api/v1/transactional/send", desk.inboxili, methods=["POST"]),
         Route("/sandbox/mails", board.mails),
         Route("/sandbox/requests", board.requests),
         Route("/sandbox/faults", board.switches, methods=["GET", "PUT", "POST", "DELETE"]),
         Route("/sandbox/webhooks", board.webhooks, methods=["GET", "PUT", "POST"]),
+        Route("/sandbox/incoming", board.incoming, methods=["POST"]),
         Route("/sandbox/keys", board.forget_keys, methods=["DELETE"]),
         Route("/sandbox/log", lambda _: RedirectResponse("/")),
         Route("/healthz", lambda _: Response("ok")),
@@ -125,7 +124,7 @@ class Desk:
     ) -> Response:
         body, path = await request.body(), request.url.path
         self._store.saw(provider, path, key, body)
-        self._check_bearer(provider, request)
+        self.check_bearer(provider, request)
         fault = self._faults.take(provider, path, body) or PLAIN
         answer = await self._accept(provider, path, key, body, read(body)) if fault.accepts else {}
         try:
@@ -133,7 +132,7 @@ class Desk:
         finally:  # also when the sandbox is stopped meanwhile
             if fault.accepts:
                 self._store.complete(key)
-        return await _end(provider, request, fault, answer)
+        return await end(provider, request, fault, answer)
 
     async def _accept(
         self, provider: str, path: str, key: str | None, body: bytes, content: Mapping[str, Any]
@@ -150,65 +149,11 @@ class Desk:
             await self._courier.tell(mail)
         return mail.answer
 
-    def _check_bearer(self, provider: str, request: Request) -> None:
+    def check_bearer(self, provider: str, request: Request) -> None:
         request.state.provider = provider
         wanted = self._bearers.get(provider)
         if wanted is not None and request.headers.get("authorization") != f"Bearer {wanted}":
             raise Invalid(401, "unauthorized", "The API key is not known.")
-
-    async def messages(self, request: Request) -> Response:
-        self._check_bearer("agentmail", request)
-        inbox, mails = unquote(request.path_params["inbox"]), self._store.find(provider="agentmail")
-        found = apis.agentmail_messages(mails, inbox, request.query_params)
-        return JSONResponse(found)
-
-    async def message(self, request: Request) -> Response:
-        self._check_bearer("agentmail", request)
-        wanted = unquote(request.path_params["message"])
-        for mail in self._store.find(provider="agentmail"):
-            if mail.message_id == wanted:
-                return JSONResponse(apis.agentmail_item(mail))
-        raise Invalid(404, "not_found", "There is no such message.")
-
-    async def thread(self, request: Request) -> Response:
-        self._check_bearer("agentmail", request)
-        wanted = unquote(request.path_params["thread"])
-        found = apis.agentmail_thread(self._store.find(provider="agentmail"), wanted)
-        if found is None:
-            raise Invalid(404, "not_found", "There is no such thread.")
-        return JSONResponse(found)
-
-
-async def _end(provider: str, request: Request, fault: Fault, answer: Mapping[str, Any]) -> Response:
-    """How the exchange ends, once everything that happens has happened."""
-    if fault.is_silent:
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(_hung_up(request), fault.silence_s)
-        return Cut()
-    if fault.cut:
-        return Cut()
-    headers = fault.headers | ({"Retry-After": fault.retry_after} if fault.retry_after else {})
-    status = fault.status or 200
-    if fault.body is not None:
-        return _as_is(fault.body, status, headers)
-    if status >= 300:
-        problem = apis.problem(provider, fault.code or "sandbox_fault", "A fault of the sandbox.")
-        return JSONResponse(problem, status, headers)
-    spelled = (
-        {"status": "sent", "message_id": answer.get("message_id")} if provider == "inboxili" else dict(answer)
-    )
-    return JSONResponse(spelled, status, headers)
-
-
-async def _hung_up(request: Request) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
-
-
-def _as_is(body: Any, status: int, headers: Mapping[str, str]) -> Response:
-    if isinstance(body, str):
-        return Response(body, status, headers, media_type="text/html")
-    return JSONResponse(body, status, headers)
 
 
 async def _invalid(request: Request, error: Exception) -> Response:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import asdict
 
 from starlette.requests import Request
@@ -9,6 +10,7 @@ from starlette.responses import JSONResponse, Response
 
 from worker.sandbox.courier import Courier, changed
 from worker.sandbox.faults import Faults, parse, shown
+from worker.sandbox.incoming import Incoming
 from worker.sandbox.page import log_page
 from worker.sandbox.store import Store
 
@@ -16,8 +18,8 @@ from worker.sandbox.store import Store
 class Switchboard:
     """The routes under /sandbox/, and the log. `server.py` says what each is for."""
 
-    def __init__(self, store: Store, faults: Faults, courier: Courier | None) -> None:
-        self._store, self._faults, self._courier = store, faults, courier
+    def __init__(self, store: Store, faults: Faults, courier: Courier | None, incoming: Incoming) -> None:
+        self._store, self._faults, self._courier, self._incoming = store, faults, courier, incoming
 
     async def switches(self, request: Request) -> Response:
         if request.method in ("PUT", "POST"):
@@ -41,6 +43,16 @@ class Switchboard:
         elif request.method == "POST":
             await self._courier.release()
         return JSONResponse(self._courier.shown())
+
+    async def incoming(self, request: Request) -> Response:
+        body, courier = await request.body(), self._courier
+        try:
+            self._incoming.arrive(json.loads(body))
+        except ValueError as error:  # no JSON, or NotAnEvent
+            return JSONResponse({"error": str(error)}, 400)
+        if courier is not None and request.query_params.get("deliver") == "true":
+            await courier.pass_on("agentmail", body)
+        return JSONResponse({"enabled": courier is None or courier.habits.enabled})
 
     async def mails(self, request: Request) -> Response:
         query = {name: request.query_params.get(name, "") for name in ("provider", "to", "key")}

@@ -138,8 +138,16 @@ class Traffic:
         simulate.post(self.settings, "agentmail", body, delivery, wrong)
 
     def _deliver(self, source: str, body: bytes) -> None:
+        if source == "agentmail" and not self._arrive(body):
+            return  # AgentMail has switched its endpoint off
         simulate.post(self.settings, source, body, simulate.delivery_id())
         self._earlier.append((source, body))
+
+    def _arrive(self, body: bytes) -> bool:
+        """The letter lies in its inbox at the provider, whatever becomes of its webhook; whether that is posted."""
+        with contextlib.suppress(OSError), self._asked("incoming", body) as answer:
+            return bool(json.load(answer)["enabled"])
+        return True
 
     def _waiting(self, what: str, state: str) -> int:
         try:
@@ -149,12 +157,16 @@ class Traffic:
 
     def _arm(self, fault: Mapping[str, Any]) -> bool:
         """Add a fault to those that a person may have set; whether the sandbox was there."""
-        url = f"http://127.0.0.1:{self.settings.sandbox_port}/sandbox/faults"
-        request = urllib.request.Request(url, _json(fault), {"Content-Type": "application/json"})
-        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        with contextlib.suppress(OSError), opener.open(request, timeout=5):
+        with contextlib.suppress(OSError), self._asked("faults", _json(fault)):
             return True
         return False
+
+    def _asked(self, what: str, body: bytes) -> Any:
+        """The sandbox's answer. Raises OSError when there is none."""
+        url = f"http://127.0.0.1:{self.settings.sandbox_port}/sandbox/{what}"
+        request = urllib.request.Request(url, body, {"Content-Type": "application/json"})
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        return opener.open(request, timeout=5)
 
 
 def _json(value: Any) -> bytes:
