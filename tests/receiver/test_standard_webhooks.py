@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import base64
 import json
+import sys
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from hypothesis import given
 from hypothesis import strategies as st
 from standardwebhooks import Webhook, WebhookVerificationError
@@ -154,11 +156,63 @@ def test_sig_07_an_attempt_is_as_old_as_the_tolerance_allows(offset_s: int, acce
         assert not accepted
 
 
-@pytest.mark.parametrize("secret", ["whsec_", "whsec_!!!!", "", "whsec_é", "whpk_AAAA", "hunter2 hunter2"])
+@pytest.mark.parametrize(
+    "secret", ["whsec_", "whsec_!!!!", "", "whsec_é", "whpk_AAAA", "whpk_", "whsk_AAAA", "hunter2 hunter2"]
+)
 def test_a_secret_that_is_none_stops_the_start(secret: str) -> None:
     with pytest.raises(Misconfigured, match=r"\[sources\.anybody\]") as refused:
         standard(secret)
-    assert not secret.removeprefix("whsec_") or secret not in str(refused.value)
+    assert not secret[6:] or secret not in str(refused.value)
+
+
+# ── ed25519 ───────────────────────────────────────────────────────────────────────────────────────────
+
+# standard-webhooks, libraries/go/webhook_asymmetric_test.go: the vector, and the private key it was made with.
+PRIVATE_KEY = Ed25519PrivateKey.from_private_bytes(
+    base64.b64decode("VEVTVFNJR05JTkdLRVlET05PVFVTRVRISVNGT1JBTlk=")
+)
+PUBLIC_KEY = "whpk_" + base64.b64encode(PRIVATE_KEY.public_key().public_bytes_raw()).decode()
+MADE_AT, MADE_OF = datetime.fromtimestamp(1614265330, UTC), b'{"test": 2432232314}'
+MADE = {
+    "webhook-id": "msg_p5jXN8AQM9LWM0D4loKWxJek",
+    "webhook-timestamp": "1614265330",
+    "webhook-signature": "v1a,tQ9V2XOqn7jL/DQenEFpqIugdBVtiMmER5mhSkXBNwM0mkATuDe6KYYUuxqtaiHeYGb7KaaBRdM5WqyeFiL8Ag==",
+}
+
+
+def test_the_published_asymmetric_vector_is_authentic() -> None:
+    source = standard(PUBLIC_KEY, type_constant="test")
+    assert source.read(MADE, MADE_OF, MADE_AT)
+    for name in MADE:
+        with pytest.raises(Forged):
+            source.read({**MADE, name: MADE[name] + "1"}, MADE_OF, MADE_AT)
+    for damaged in (
+        MADE | {"webhook-signature": MADE["webhook-signature"].replace("v1a", "v1")},
+        MADE | {"webhook-signature": "v1a,AAAA"},
+    ):
+        with pytest.raises(Forged):
+            source.read(damaged, MADE_OF, MADE_AT)
+    with pytest.raises(Forged):
+        source.read(MADE, MADE_OF + b" ", MADE_AT)
+    with pytest.raises(Forged):
+        standard(type_constant="test").read(MADE, MADE_OF, MADE_AT)
+
+
+def test_a_sender_may_go_from_one_sort_of_key_to_the_other() -> None:
+    both = standard(PUBLIC_KEY, VECTORS[0][0], type_constant="test")
+    symmetric = MADE | {"webhook-signature": VECTORS[0][-1]}
+    together = MADE | {"webhook-signature": f"{VECTORS[0][-1]} {MADE['webhook-signature']}"}
+    for headers in (MADE, symmetric, together):
+        assert both.read(headers, MADE_OF, MADE_AT)
+    with pytest.raises(Forged):
+        standard(PUBLIC_KEY, type_constant="test").read(symmetric, MADE_OF, MADE_AT)
+
+
+def test_a_public_key_without_the_package_stops_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "cryptography.hazmat.primitives.asymmetric.ed25519", None)
+    with pytest.raises(Misconfigured, match=r"not-twice\[ed25519\]"):
+        standard(PUBLIC_KEY)
+    assert standard()
 
 
 # ── what is in it ─────────────────────────────────────────────────────────────────────────────────────

@@ -5,20 +5,26 @@ message. It is its sender's own, so this source is part of it. Only the time of 
 stands in a header. The specification recommends `type` and `timestamp` in the body; a sender with other names is told by
 `type_path`, `type_constant` and `time_path`. A list, as Svix's FIFO endpoints may send, is one event: its id names the whole.
 
-Asymmetric signatures (`v1a`, ed25519) are passed over: nothing in this installation can check them. A sender that makes no
-others stops the start by its key, `whpk_`.
+A sender with an asymmetric key (`whpk_`, ed25519) signs with version `v1a`; both sorts of keys may be named together, as
+while a sender goes from one to the other. The published packages for Python pass `v1a` over.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from ledger import payload
+from ledger.receiver.sources import ed25519
 from ledger.receiver.sources.adapter import Arrival, Identity, require_id
 from ledger.receiver.sources.facts import Facts
-from ledger.receiver.sources.svix import SIGNATURE, SvixSigned
+from ledger.receiver.sources.svix import SIGNATURE, SvixSigned, key_behind, versioned
+from ledger.settings import SourceSettings
 
-ASYMMETRIC = ("whpk_", "whsk_")
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+PUBLIC, PRIVATE = ASYMMETRIC = ("whpk_", "whsk_")
 TYPE_PATH, TIME_PATH = "type", "timestamp"
 
 
@@ -28,7 +34,7 @@ class StandardWebhooks(SvixSigned):
     kind = "standard-webhooks"
     facts = Facts(
         sender="Standard Webhooks, Svix",
-        signature=f"`webhook-id`, `webhook-timestamp`, `webhook-signature`, or all three with `svix-`: {SIGNATURE}",
+        signature=f"`webhook-id`, `webhook-timestamp`, `webhook-signature`, or all three with `svix-`: {SIGNATURE}; or ed25519 as `v1a,…`",
         clock="300 s both ways (`tolerance_s`)",
         key="`webhook-id` (`svix-id`), within this source",
         subscription="not part of the key: every endpoint gets the message under one id",
@@ -41,13 +47,29 @@ class StandardWebhooks(SvixSigned):
     )
     prefixes = ("svix-", "webhook-")
 
-    def secret(self, text: str) -> bytes:
-        if text.startswith(ASYMMETRIC):
+    def __init__(self, name: str, settings: SourceSettings, secrets: Sequence[str]) -> None:
+        super().__init__(name, settings, [text for text in secrets if not text.startswith(ASYMMETRIC)])
+        self._keys = [self._public_key(text) for text in secrets if text.startswith(ASYMMETRIC)]
+
+    def _public_key(self, text: str) -> Ed25519PublicKey:
+        if text.startswith(PRIVATE):
             raise self.wrong(
                 "secrets",
-                "has an ed25519 key, whose signatures (v1a) are not checked here; ask the sender for v1",
+                "has a private key (whsk_), which is the sender's alone; its public key begins with whpk_",
             )
-        return super().secret(text)
+        try:
+            return ed25519.public_key(key_behind(PUBLIC, text))
+        except ValueError:
+            raise self.wrong(
+                "secrets", "has a public key (whpk_) that is none of ed25519's, 32 bytes in base64"
+            ) from None
+        except ImportError:
+            what = "has a public key (whpk_), and nothing here can check its signatures. Install not-twice[ed25519]"
+            raise self.wrong("secrets", what) from None
+
+    def is_signed(self, header: str, message: bytes) -> bool:
+        is_one = ed25519.verifies_any(self._keys, versioned(header, "v1a"), message)
+        return is_one or super().is_signed(header, message)
 
     def identity(self, document: Any, arrival: Arrival) -> Identity:
         s, message_id = self.settings, self.delivered(arrival.headers, "id")

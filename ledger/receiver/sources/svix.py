@@ -26,7 +26,7 @@ class SvixSigned(Adapter):
     prefixes: ClassVar[tuple[str, ...]] = ("svix-",)
 
     def secret(self, text: str) -> bytes:
-        key = _key(text)
+        key = key_behind("whsec_", text)
         if not key:
             raise self.wrong(
                 "secrets",
@@ -43,8 +43,11 @@ class SvixSigned(Adapter):
         if not svix_id or not fresh(timestamp, arrival.received_at, self.settings.tolerance_s):
             return False
         head = f"{svix_id}.{timestamp}.".encode("latin-1")  # as header bytes became text
-        given = _signatures(self.delivered(arrival.headers, "signature"))
-        return matches_any(given, self.secrets, head, arrival.body)
+        return self.is_signed(self.delivered(arrival.headers, "signature"), head + arrival.body)
+
+    def is_signed(self, header: str, message: bytes) -> bool:
+        """Whether one of the header's signatures is made by one of the secrets."""
+        return matches_any(versioned(header, "v1"), self.secrets, message)
 
     def delivered(self, headers: Headers, what: str) -> str:
         """`id`, `timestamp` or `signature`, always under the same prefix: the id that was signed is the id that is used."""
@@ -52,14 +55,16 @@ class SvixSigned(Adapter):
         return headers.get(prefix + what, "")
 
 
-def _key(text: str) -> bytes:
-    encoded = text.removeprefix("whsec_")
+def key_behind(prefix: str, text: str) -> bytes:
+    """The bytes that base64 spells behind the prefix, which may be left out, as its padding may; b"" for what is none."""
+    encoded = text.removeprefix(prefix)
     try:
         return base64.b64decode(encoded + "=" * (-len(encoded) % 4), validate=True)
     except (binascii.Error, ValueError):
         return b""
 
 
-def _signatures(header: str) -> list[bytes]:
+def versioned(header: str, version: str) -> list[bytes]:
+    """The signatures of one version; others, and what is none, are passed over."""
     entries = (entry.partition(",") for entry in header.split(" "))
-    return [found for version, _, text in entries if version == "v1" for found in decoded(text, "base64")]
+    return [found for said, _, text in entries if said == version for found in decoded(text, "base64")]
