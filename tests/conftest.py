@@ -10,11 +10,8 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from itertools import count
 from pathlib import Path
 
-import psycopg
 import pytest
 import sqlalchemy as sa
 
@@ -22,15 +19,15 @@ from ledger import recovery, schema
 from ledger.database import Database
 from ledger.embedded import Cluster
 from ledger.file_lock import held
+from tests.databases import TEMPLATE, Databases, connected
 
 pytest_plugins = [f"tests.{file.stem}" for file in sorted(Path(__file__).parent.glob("fix_*.py"))]
 
 RUN_HOME = "TESTS_RUN_HOME"  # handed by the controller to its xdist workers
-TEMPLATE = "template_nottwice"
 # A crash of the machine may cost a test run its data, but not the minutes.
-FAST = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
+# Nor does anything happen in a test's database but what the test does: no statistics of a chance moment.
+FAST = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "autovacuum": "off"}
 LATE_S = 3600.0  # leases that a test let run out are no fault of the code
-_numbers = count(1)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -56,7 +53,7 @@ def cluster() -> Cluster:
     """The run's server, started by the first test that asks, with a migrated template database."""
     server = Cluster(os.environ[RUN_HOME], settings=FAST)
     server.ensure()
-    with held(server.home / "template.lock"), _admin(server) as admin:
+    with held(server.home / "template.lock"), connected(server, "postgres") as admin:
         found = admin.execute("SELECT FROM pg_database WHERE datname = %s", [TEMPLATE]).rowcount
         if not found:
             admin.execute("CREATE DATABASE template_new")
@@ -65,10 +62,18 @@ def cluster() -> Cluster:
     return server
 
 
+@pytest.fixture(scope="session")
+def databases(cluster: Cluster) -> Iterator[Databases]:
+    """Migrated, empty databases to borrow."""
+    lender = Databases(cluster)
+    yield lender
+    lender.close()
+
+
 @pytest.fixture
-def database_url(cluster: Cluster) -> Iterator[str]:
-    """A fresh, migrated database for this test alone, as its owner."""
-    with fresh_database(cluster) as url:
+def database_url(databases: Databases) -> Iterator[str]:
+    """A migrated, empty database for this test alone, as its owner."""
+    with databases.lent() as url:
         yield url
 
 
@@ -91,20 +96,3 @@ def database(database_url: str, request: pytest.FixtureRequest) -> Iterator[Data
         left = opened.run(lambda tx: recovery.invariant_violations(tx, late_s=LATE_S))
         assert left == [], "R5: nobody would come back to these rows"
     opened.close()
-
-
-@contextmanager
-def fresh_database(server: Cluster) -> Iterator[str]:
-    """The owner's URL of a migrated database of its own; it is dropped at the end, whoever still holds it."""
-    name = f"t_{os.getpid()}_{next(_numbers)}"
-    with _admin(server) as admin:
-        admin.execute(f"CREATE DATABASE {name} TEMPLATE {TEMPLATE}")
-        yield server.url(database=name)
-        admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
-
-
-def _admin(server: Cluster) -> psycopg.Connection:
-    url = sa.make_url(server.url(database="postgres"))
-    return psycopg.connect(
-        host=str(url.query["host"]), port=5432, user="postgres", dbname="postgres", autocommit=True
-    )

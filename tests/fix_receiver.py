@@ -27,7 +27,7 @@ import sqlalchemy as sa
 
 from ledger import schema
 from ledger.embedded import Cluster
-from tests.conftest import fresh_database
+from tests.databases import Databases
 from tests.receiver import known
 
 WITHIN_S = 12.0
@@ -404,10 +404,10 @@ class Door:
 
 @pytest.fixture(scope="session")
 def shared_door(
-    cluster: Cluster, tmp_path_factory: pytest.TempPathFactory, unused_ports: Callable[[int], list[int]]
+    databases: Databases, tmp_path_factory: pytest.TempPathFactory, unused_ports: Callable[[int], list[int]]
 ) -> Iterator[Door]:
     home = tmp_path_factory.mktemp("door")
-    with fresh_database(cluster) as url:
+    with databases.lent() as url:
         login = sa.make_url(url).set(username="nottwice_receiver").render_as_string(hide_password=False)
         with starter(home, login, unused_ports) as start, _asking(url) as ask:
             yield Door(start(), ask, url)

@@ -237,6 +237,7 @@ def workshop(
     yield shop
     for process in shop.processes:
         process.end()
+    shop.run("DROP TABLE public.effects")
 
 
 @pytest.fixture
