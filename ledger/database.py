@@ -27,6 +27,8 @@ T = TypeVar("T")
 RETRIED_BLINDLY = frozenset(
     {"40001", "40P01"}
 )  # serialization failure, deadlock: the server undid everything
+# The referee between two claims that began at the same instant: as good as a serialization failure.
+REFEREES = frozenset({"one_of_a_lane_at_a_time"})
 TRIES_MAX = 5
 WORDS_MAX = 200
 # No state at all: the connection was never made or broke. 57P01..57P03: shutting down or starting; 53300: too many
@@ -120,7 +122,7 @@ class Database:
             _inside.reset(mark)
 
     def run(self, body: Callable[[Transaction], T], *, role: Role | None = None) -> T:
-        """Run `body` in a transaction of its own, again after a serialization failure or deadlock.
+        """Run `body` in a transaction of its own, again after a serialization failure, a deadlock or a referee's word.
 
         The whole body is repeated, so it must keep nothing from a try that failed.
         """
@@ -129,7 +131,7 @@ class Database:
                 with self.transaction(role) as tx:
                     return body(tx)
             except DBAPIError as error:
-                if sqlstate(error) not in RETRIED_BLINDLY or not tries_left:
+                if not (_is_retried(error) and tries_left):
                     raise
                 time.sleep(random.uniform(0.002, 0.02) * (TRIES_MAX - tries_left))
         raise AssertionError("unreachable")
@@ -160,6 +162,11 @@ def connect_options(url: str | sa.URL) -> dict[str, Any]:
 def sqlstate(error: BaseException) -> str | None:
     """The five letters PostgreSQL gives an error, or None when it never reached us."""
     return getattr(getattr(error, "orig", error), "sqlstate", None)
+
+
+def _is_retried(error: DBAPIError) -> bool:
+    constraint = getattr(getattr(error.orig, "diag", None), "constraint_name", None)
+    return sqlstate(error) in RETRIED_BLINDLY or constraint in REFEREES
 
 
 def outside_transactions(call: Callable[..., T], *args: Any, **kwargs: Any) -> T:

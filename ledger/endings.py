@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Literal
 from uuid import UUID
 
-from ledger import counters
+from ledger import counters, order
 from ledger.database import Transaction
 from ledger.errors import LeaseLost
 from ledger.payload import shown
@@ -28,7 +28,7 @@ UPDATE nottwice.events e SET
     state = 'completed', ending = 'done', ended_at = now(), alone = false, last_error = NULL, version = e.version + 1,
     claim_token = NULL, claimed_by = NULL, claimed_at = NULL, lease_until = NULL
 FROM held WHERE e.id = held.id AND e.state = 'processing' AND e.claim_token = held.claim_token
-RETURNING e.id, e.namespace
+RETURNING e.id, e.namespace, e.ordering_digest IS NOT NULL AS in_lane
 """
 
 
@@ -38,6 +38,7 @@ def complete(tx: Transaction, leases: Sequence[EventLease], *, writer: UUID) -> 
     The token decides: a lease that ran out but that nobody has taken may still complete.
     """
     rows = tx.all(COMPLETE, **pairs(leases))
+    order.let_next_go(tx, [row.id for row in rows if row.in_lane])
     counters.bump_many(tx, writer, Counter((row.namespace, "completed") for row in rows))
     ended = {row.id for row in rows}
     return {lease for lease in leases if lease.event_id in ended}
@@ -62,12 +63,12 @@ moved AS (
         last_error = coalesce(:error, e.last_error), version = e.version + 1,
         claim_token = NULL, claimed_by = NULL, claimed_at = NULL, lease_until = NULL
     FROM judged j WHERE e.id = j.id AND e.state = 'processing' AND e.claim_token = j.claim_token
-    RETURNING e.id, e.state, j.attempts, j.claimed_by, j.claim_token, j.claimed_at),
+    RETURNING e.id, e.state, e.ordering_digest, j.attempts, j.claimed_by, j.claim_token, j.claimed_at),
 noted AS (
     INSERT INTO nottwice.event_attempts (event_id, attempt, worker, token_digest, claimed_at, ending, error)
     SELECT id, attempts, claimed_by, sha256(uuid_send(claim_token)), claimed_at,
            CASE WHEN state = 'failed' THEN 'set_aside' ELSE :ending END, :error FROM moved)
-SELECT state FROM moved
+SELECT state, ordering_digest IS NOT NULL AS in_lane FROM moved
 """
 
 
@@ -131,6 +132,8 @@ def _end(
     )
     if row is None:
         raise LeaseLost(f"The claim of event {lease.event_id} is in other hands.")
+    if row.in_lane and row.state == EventState.FAILED:
+        order.let_next_go(tx, [lease.event_id])
     return EventState(row.state)
 
 

@@ -84,7 +84,11 @@ class Mode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """An accepted event as a handler sees it. `body` is exactly the bytes received."""
+    """An accepted event as a handler sees it. `body` is exactly the bytes received.
+
+    Marks of an event with an ordering key: `passed_over` is the nearest earlier one of its key that was set aside when
+    this one was claimed, `overtaken_by` the last later one that was done by then.
+    """
 
     id: int
     namespace: str
@@ -96,6 +100,8 @@ class Event:
     occurred_at: datetime | None
     mode: Mode
     run: int
+    passed_over: int | None = None
+    overtaken_by: int | None = None
 
     def json(self) -> Any:
         """The body parsed by the rules that accepted it: no number is rounded (fractions are `decimal.Decimal`).

@@ -11,7 +11,7 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
-from ledger import audit, counters
+from ledger import audit, counters, order
 from ledger.database import Transaction
 from ledger.errors import AlreadyDecided, NotAllowed, NotNow, Stale
 from ledger.records import Act, Rescued, Role
@@ -40,11 +40,11 @@ moved AS (
         claim_token = NULL, claimed_by = NULL, claimed_at = NULL, lease_until = NULL
     FROM expired x
     WHERE e.id = x.id AND e.state = 'processing' AND e.claim_token = x.claim_token AND e.lease_until < now()
-    RETURNING e.id, e.namespace, e.state, e.last_error, x.attempts, x.claimed_by, x.claim_token, x.claimed_at),
+    RETURNING e.id, e.namespace, e.state, e.ordering_digest, e.last_error, x.attempts, x.claimed_by, x.claim_token, x.claimed_at),
 noted AS (
     INSERT INTO nottwice.event_attempts (event_id, attempt, worker, token_digest, claimed_at, ending, error)
     SELECT id, attempts, claimed_by, sha256(uuid_send(claim_token)), claimed_at, 'rescued', last_error FROM moved)
-SELECT id, namespace, state FROM moved ORDER BY id
+SELECT id, namespace, state, ordering_digest IS NOT NULL AS in_lane FROM moved ORDER BY id
 """
 
 
@@ -54,6 +54,7 @@ def rescue(tx: Transaction, *, limit: int = 100, writer: UUID | None = None) -> 
     At most `limit`: while an answer is full, call again. Ask `workers.sweep` first.
     """
     rows = tx.all(RESCUE, limit=limit, silent=SILENT, too_often=SILENT_TOO_OFTEN)
+    order.let_next_go(tx, [row.id for row in rows if row.in_lane and row.state == EventState.FAILED])
     if writer is not None:
         counters.bump_many(tx, writer, Counter((row.namespace, "rescued") for row in rows))
     return [Rescued(row.id, EventState(row.state)) for row in rows]

@@ -110,7 +110,7 @@ def wait_for_work(
 RESCUED_IS_DUE = """
 SELECT FROM unnest(CAST(:sources AS text[]), CAST(:types AS text[])) AS h(source, type)
 JOIN nottwice.events e ON e.source = h.source AND e.type = h.type
-WHERE e.state = 'pending' AND e.alone AND e.due_at <= now() LIMIT 1
+WHERE e.state = 'pending' AND e.alone AND e.waits_behind = 0 AND e.due_at <= now() LIMIT 1
 """
 
 

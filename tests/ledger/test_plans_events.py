@@ -12,7 +12,7 @@ from uuid import uuid4
 
 import pytest
 
-from ledger import endings, inbox, recovery, work, workers
+from ledger import claiming, endings, inbox, recovery, work, workers
 from ledger.database import Transaction
 from ledger.embedded import Cluster
 from ledger.records import digest_of
@@ -111,7 +111,7 @@ def claim_values(*, alone: bool, limit: int = 10) -> dict[str, Any]:
         "alone": alone,
         "limit": limit,
         "worker": uuid4(),
-        "attempts_max": work.ATTEMPTS_MAX,
+        "attempts_max": claiming.ATTEMPTS_MAX,
         "lease_s": 30.0,
     }
 
@@ -130,7 +130,7 @@ def leases(book: Ledger, n: int = 50) -> dict[str, Any]:
 
 
 def test_claim_reads_the_pending_index_and_little_of_it(past: Ledger) -> None:
-    found = plan(past, work.CLAIM, **claim_values(alone=False))
+    found = plan(past, claiming.CLAIM, **claim_values(alone=False))
     assert found.scanned_whole == set()
     assert found.thrown_away < 100 and found.pages < PAGES_MAX
     assert {"events_pending", "events_pkey"} <= found.indexes
@@ -138,7 +138,7 @@ def test_claim_reads_the_pending_index_and_little_of_it(past: Ledger) -> None:
 
 def test_claim_for_an_idle_worker_does_not_walk_the_backlog(past: Ledger) -> None:
     """It looks for a rescued event first, and there is none."""
-    found = plan(past, work.CLAIM, **claim_values(alone=True, limit=1))
+    found = plan(past, claiming.CLAIM, **claim_values(alone=True, limit=1))
     assert found.scanned_whole == set()
     assert found.thrown_away < 100 and found.pages < PAGES_MAX
 
