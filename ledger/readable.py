@@ -1,6 +1,7 @@
 """Bytes of strangers as text for people: whole lines, exact digits, bounded length. Standard library only.
 
-What is no text is shown as numbers; what is JSON gets line breaks between its tokens, and not a character else.
+What is no text is shown as numbers; what is JSON gets line breaks between its tokens, and not a character else. Of a form
+its fields are shown, decoded by its charsets; where that went wrong, there is a mark.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from ledger import payload_form
 from ledger.payload import Malformed, parse, shown
 
 CHARACTERS_SHOWN = 20_000
@@ -34,7 +36,7 @@ def readable(body: bytes, *, most: int = CHARACTERS_SHOWN) -> Readable:
     text = body.decode("utf-8", "backslashreplace")  # a broken byte is shown as \\xff
     if _is_binary(body):
         return _as_numbers(body)
-    text = laid_out(text) if _is_json(body) else text
+    text = laid_out(text) if _is_json(body) else _fields(body) or text
     return Readable(shown(text[:most]), len(body), len(text) <= most)
 
 
@@ -85,6 +87,24 @@ def _is_json(body: bytes) -> bool:
     except Malformed:
         return False
     return True
+
+
+def _fields(body: bytes) -> str | None:
+    """A form's fields, one below the other; None for what is no form."""
+    if not payload_form.looks_like_form(body):
+        return None
+    try:
+        form = payload_form.read(body)
+    except Malformed:
+        return None
+    return "\n\n".join(_field(name, value, form.problems.get(name)) for name, value in form.texts.items())
+
+
+def _field(name: str, value: Any, problem: str | None) -> str:
+    text = value_words(value)
+    text = laid_out(text) if _is_json(text.encode("utf-8", "surrogatepass")) else text
+    mark = f" \u27e8decoding problem: {problem.partition(',')[0]}\u27e9" if problem else ""
+    return f"{name}{mark}:\n{text}"
 
 
 def _is_binary(body: bytes) -> bool:

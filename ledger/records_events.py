@@ -8,8 +8,8 @@ from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
+from ledger import payload_form
 from ledger.digests import KEY_RULE
-from ledger.payload import parse
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +106,17 @@ class Event:
     def json(self) -> Any:
         """The body parsed by the rules that accepted it: no number is rounded (fractions are `decimal.Decimal`).
 
-        Raises `ledger.payload.Malformed`, a ValueError, for a body that is no JSON by those rules, as of a form.
+        A form whose field `payload` is JSON, as GitHub's may be, is that JSON. Raises `ledger.payload.Malformed`, a
+        ValueError, for a body that is no JSON by those rules.
         """
-        return parse(self.body)
+        return payload_form.json_of(self.body)
+
+    def form(self) -> payload_form.Form:
+        """The fields of a body that is a form, decoded by its charsets; what could not be decoded is in `problems`.
+
+        Raises `ledger.payload.Malformed`.
+        """
+        return payload_form.read(self.body)
 
 
 @dataclass(frozen=True, slots=True)

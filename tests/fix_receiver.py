@@ -28,7 +28,7 @@ import sqlalchemy as sa
 from ledger import schema
 from ledger.embedded import Cluster
 from tests.databases import Databases
-from tests.receiver import known
+from tests.receiver import known, told
 
 WITHIN_S = 12.0
 SVIX_SECRET = "whsec_" + base64.b64encode(b"not twice, a test's secret key").decode()
@@ -97,7 +97,7 @@ secrets = ["MAIL"]
 [database]
 allow_unsafe = true
 """
-CONFIG += known.CONFIG
+CONFIG += known.CONFIG + told.CONFIG
 
 
 def signature(signed: bytes, secret: str = SHOP_SECRET) -> str:

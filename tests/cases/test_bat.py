@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests import fix_receiver as fix
 from tests.fix_receiver import Door
 
 BAD = {
@@ -40,3 +41,25 @@ def test_bat_04_the_top_level_is_not_what_was_hoped(door: Door) -> None:
     assert door.count("events") == 0
     assert (door.receiver.shop(b"[]"), door.receiver.mail(b"[]")) == (202, 200)
     assert door.count("quarantine") == 8 + 7
+
+
+ENVELOPE = b'{"Type":"Notification","MessageId":"u-%d","Message":%b}'
+
+
+def test_bat_06_an_envelope_in_text_plain_with_json_inside_json(door: Door) -> None:
+    inner = (
+        rb'"{\"notificationType\":\"Bounce\"}"',
+        b'{"notificationType":"Bounce"}',
+        b'"hey"',
+        b'"\\ud83c"',
+        b"null",
+    )
+    bodies = [ENVELOPE % (number, message) for number, message in enumerate(inner)]
+    for body in (*bodies, *bodies):
+        headers = {"X-Signature": fix.signature(body), "Content-Type": "text/plain; charset=UTF-8"}
+        assert door.receiver.post("envelopes", body, headers).status_code == 200
+    types = ["Bounce", "Bounce", *["unknown"] * 3]
+    kept = door.rows("SELECT type, event_key FROM nottwice.events ORDER BY id")
+    assert kept == [(type_, f"{type_} u-{number}") for number, type_ in enumerate(types)]
+    assert door.bodies() == bodies
+    assert door.count("quarantine") == door.count("conflicts") == 0

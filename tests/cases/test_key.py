@@ -71,6 +71,37 @@ def test_key_05_the_type_belongs_to_the_key(door: Door) -> None:
     assert door.rows("SELECT body, deliveries FROM nottwice.quarantine") == [(events[2], 2)]
 
 
+def test_key_05_with_the_message_as_its_key_all_three_are_events(door: Door) -> None:
+    events = [
+        b'{"RecordType":"Bounce","ID":42,"MessageID":"m-1"}',
+        b'{"RecordType":"SpamComplaint","ID":42,"MessageID":"m-1"}',
+        b'{"RecordType":"Delivery","MessageID":"m-1"}',
+    ]
+    for _ in range(2):
+        assert [_told(door, "by-message", body) for body in events] == [200] * 3
+    kept = door.rows("SELECT type FROM nottwice.events ORDER BY id")
+    assert kept == [("Bounce",), ("SpamComplaint",), ("Delivery",)]
+    assert door.count("quarantine") == door.count("conflicts") == 0
+
+
+def test_key_01_the_id_changes_on_every_retry(door: Door) -> None:
+    """By what happened it is one event, and both deliveries' ids are known; by its id it is two, which people can see."""
+    happened = {"event": "delivered", "recipient": "a@example.com", "message": "m-1", "at": 1_772_359_200}
+    bodies = [json.dumps(happened | {"id": id_}).encode() for id_ in ("ev_A1", "ev_B2")]
+    for number, body in enumerate(bodies):
+        assert _told(door, "by-occurrence", body, X_Delivery=f"d{number}") == 200
+        assert _told(door, "by-id", body) == 200
+    kept = door.rows("SELECT source, count(*) FROM nottwice.events GROUP BY 1 ORDER BY 1")
+    assert kept == [("by-id", 2), ("by-occurrence", 1)]
+    assert door.rows("SELECT delivery_id FROM nottwice.events WHERE source = 'by-occurrence'") == [("d0",)]
+    assert door.rows("SELECT delivery_id, body FROM nottwice.conflicts") == [("d1", bodies[1])]
+
+
+def _told(door: Door, source: str, body: bytes, **headers: str) -> int:
+    signed = {"X-Signature": fix.signature(body)} | {n.replace("_", "-"): v for n, v in headers.items()}
+    return door.receiver.post(source, body, signed).status_code
+
+
 REPLIES = """
 import hashlib
 
