@@ -52,7 +52,7 @@ class ReceiverSettings(Table):
     batch_bytes_max: Count = 8_000_000  # of one transaction
     batch_wait_s: Seconds = 0.003  # how long a request waits for others to be stored with
     batch_max: Count = 200
-    answer_within_s: PositiveSeconds = 8.0  # then 503; the strictest provider hangs up after 10 s
+    answer_within_s: PositiveSeconds = 8.0  # then 503; sooner for senders known to hang up sooner
     writers: Count = 2
     beat_s: PositiveSeconds = 5.0  # between two signs of life; well below [alerts] worker_silent_s
     head_within_s: PositiveSeconds = 10.0  # for request line and headers; then the connection is closed

@@ -35,6 +35,7 @@ from ledger.refusals import Refusal
 from ledger.settings import Settings
 
 THREAD_FROM_BYTES = 65_536  # a body that takes longer than a millisecond to read is read beside the loop
+SHARE_OF_WAIT = 0.8  # of what a sender waits; the rest is for the way there and back
 WEBHOOKS = "/webhooks/"
 FIELDS_JOINED = ", "
 
@@ -89,7 +90,7 @@ class Door:
             raise Refused(Refusal.CODED, adapter)
         late = Refusal.TOO_SLOW
         try:
-            async with asyncio.timeout(self._limits.answer_within_s):
+            async with asyncio.timeout(min(self._limits.answer_within_s, adapter.ack_s * SHARE_OF_WAIT)):
                 with self._hands.free() as hand:
                     body = await hand.take(request)
                     late = Refusal.NOT_STORED

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.fix_receiver import Door
+from tests import fix_receiver
+from tests.fix_receiver import Door, Start
 from tests.receiver import known
 from tests.receiver import signed as fix
 
@@ -87,3 +88,14 @@ def test_hubspot_is_checked_for_the_address_it_called_not_for_ours(door: Door) -
     assert door.receiver.post("crm", body, fix.hubspot(body, url=ours)).status_code == 401
     spoofed = fix.hubspot(body) | {"X-Forwarded-Host": "evil.example", "X-Forwarded-Proto": "http"}
     assert door.receiver.post("crm", body, spoofed).status_code == 200
+
+
+def test_http_06_a_sender_that_waits_3_s_is_told_sooner_that_its_event_was_not_stored(
+    door: Door, door_receivers: Start
+) -> None:
+    receiver = door_receivers(fix_receiver.CONFIG + "[receiver]\nanswer_within_s = 60\n")
+    event = fix.graph(fix.graph_element())
+    with door.holding("LOCK TABLE nottwice.events IN SHARE MODE"):
+        assert receiver.post("office", event, {}).status_code == 503
+    assert receiver.post("office", event, {}).status_code == 202
+    assert door.count("events") == 1

@@ -75,6 +75,7 @@ class Adapter(ABC):
         self.name, self.settings = name, settings
         self.secrets = [self.secret(text) for text in secrets]
         self.success_status: int = settings.success_status or self.facts.success
+        self.ack_s = self.facts.ack_s or float("inf")
         self._ignored = {*self.facts.ignored, *settings.ignored_types}
         self.volatile = (*self.facts.volatile, *settings.ignored_members)
 
