@@ -17,7 +17,7 @@ ONCE = {
     "shops": (b'{"id":820982911946154508}', fix.shopify, 200),
     "crm": (json.dumps([fix.hubspot_event()]).encode(), fix.hubspot, 200),
     "office": (fix.graph(fix.graph_element()), None, 202),
-    "anybody": (b'{"type":"user.created","data":{}}', fix.standard, 200),
+    "anybody": (b'{"type":"user.created","data":{"id":1}}', fix.standard, 200),
 }
 
 
@@ -36,6 +36,21 @@ def test_an_event_is_kept_once_and_both_attempts_get_the_same_answer(door: Door,
     )
     forged = door.receiver.post(source, spoiled, headers)
     assert (forged.status_code, forged.text) == (401, "not accepted\n")
+
+
+def test_sig_01_the_bytes_received_are_what_was_signed_and_what_is_kept(door: Door) -> None:
+    for source, (body, sign, success) in ONCE.items():
+        if sign is None:
+            continue  # nothing is signed
+        plain = body.replace(b'"id"', '"n":"🎉\u2028","id"'.encode()).replace(
+            b"a@example.com", "é🎉".encode()
+        )
+        escaped = json.dumps(json.loads(plain)).encode()
+        assert escaped != plain != body
+        assert door.receiver.post(source, plain, sign(escaped)).status_code == 401
+        assert door.receiver.post(source, plain, sign(plain)).status_code == success
+        kept = plain[1:-1] if source == "crm" else plain  # the element of its list
+        assert door.bodies().pop() == kept
 
 
 def test_what_is_no_document_is_400_for_each_of_them(door: Door) -> None:
