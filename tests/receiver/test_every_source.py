@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import re
 import time
+import tomllib
+from importlib.resources import files
 
 import pytest
 
 from ledger import simulate
+from ledger.environment import secret_variable
 from ledger.receiver.sources import kinds
 from ledger.settings import Settings, load
 from ledger.simulated import Sending, speaker
 from tests import fix_sources
 from tests.fix_receiver import Rows, Start
+
+UNPUBLISHED = {"mailera", "message.com"}  # off until configured
 
 
 @pytest.fixture
@@ -39,6 +45,25 @@ def test_every_source_accepts_once_what_its_provider_posts(listening: Settings, 
     assert rows("SELECT count(*) FROM nottwice.quarantine") == [(0,)]
     assert rows("SELECT count(*) FROM nottwice.conflicts") == [(0,)]
     assert rows("SELECT sum(deliveries) FROM nottwice.duplicates") == [(4 * len(names),)]
+
+
+def test_the_demo_serves_every_kind_whose_contract_is_known(
+    receivers: Start, rows: Rows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With secrets from the environment, as for somebody who points a provider at it."""
+    demo = files("worker.sandbox").joinpath("demo.toml").read_text("utf-8")
+    tables = tomllib.loads(demo)["sources"]
+    secrets = {
+        secret_variable(table["secrets"][0]): fix_sources.secret(table["kind"]) for table in tables.values()
+    }
+    for name, value in receivers(demo + fix_sources.UNSAFE, **secrets).environment.items():
+        if name.startswith("NOTTWICE_"):
+            monkeypatch.setenv(name, value)
+    for name in tables:
+        said = simulate.send(load(), name, copies=2)
+        assert re.search(r"answered 2 × 20[02]\.$", said), said
+    assert {table["kind"] for table in tables.values()} == set(kinds()) - UNPUBLISHED
+    assert rows("SELECT count(*) FROM nottwice.events") == [(len(tables),)]
 
 
 MALFORMED = [b"{", b"", b"\xff\xfe{}", b'{"a":NaN}', b'{"a":1,"a":2}', b"[" * 70]

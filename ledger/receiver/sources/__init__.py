@@ -9,6 +9,7 @@ from functools import cache
 
 from ledger.errors import Misconfigured
 from ledger.receiver.sources.adapter import Adapter, WrongOption
+from ledger.receiver.sources.facts import CLOCKLESS
 from ledger.settings import Settings, SourceSettings
 from ledger.settings_sources import OF_SOME_KINDS
 from ledger.settings_words import meant, placed
@@ -69,3 +70,5 @@ def _refuse_foreign_options(name: str, source: SourceSettings, kind: type[Adapte
         takers = [other.kind for other in kinds().values() if option in other.facts.takes]
         what = f"is not for kind {kind.kind}, which has its own rules; kind {' and '.join(takers)} takes it"
         raise WrongOption(name, option, what)
+    if kind.facts.clock == CLOCKLESS and "tolerance_s" in source.model_fields_set:
+        raise WrongOption(name, "tolerance_s", f"does nothing for kind {kind.kind}, which signs no timestamp")

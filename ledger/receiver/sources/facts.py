@@ -11,6 +11,7 @@ CODED: dict[Coded, str] = {
     "plain": "the signature covers the plain bytes",
     "coded": "the signature covers the compressed bytes",
 }
+CLOCKLESS = "none: nothing but the key protects against a replay"
 LISTED = "a list holds one event an element; a bad element goes to quarantine, its neighbours do not"
 
 
@@ -23,7 +24,7 @@ class Facts:
 
     sender: str  # who posts, as people call it
     signature: str  # the scheme
-    clock: str = "none: nothing but the key protects against a replay"
+    clock: str = CLOCKLESS
     key: str  # what makes the logical event
     subscription: str = "not part of the key"
     occurrence: str = "none"  # the second key, by which the same thing is found again under another event id
