@@ -15,6 +15,7 @@ VALUES_MAX = 200_000  # of one document, members and elements: five bytes of it 
 DIGITS_MAX = 1000  # of one number; Python's own limit for integers (4300) can be configured, ours cannot
 EXPONENT_MAX = 100_000  # 1e400 is a number; 1e999999999 is a trap for whoever spells it out
 
+BRACKET = re.compile(r"[\[\]{}]")
 STRING = re.compile(r'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
 
 
@@ -48,8 +49,8 @@ def _bound_depth(text: str) -> None:
     if text.count("[") + text.count("{") <= DEPTH_MAX:
         return
     depth = 0
-    for bracket in re.findall(r"[\[\]{}]", STRING.sub("", text)):
-        depth += 1 if bracket in "[{" else -1
+    for bracket in BRACKET.finditer(STRING.sub("", text)):
+        depth += 1 if bracket[0] in "[{" else -1
         if depth > DEPTH_MAX:
             raise Malformed(f"It is nested deeper than {DEPTH_MAX} levels.")
 

@@ -23,7 +23,7 @@ class Refusal(StrEnum):
     CUT_SHORT = "cut_short"  # it ended before its end
     TOO_SLOW = "too_slow"
     TOO_LARGE = "too_large"
-    CODED = "coded"  # compressed, which no source known signs
+    CODED = "coded"  # compressed, in a way that the source does not take
     UNKNOWN_SOURCE = "unknown_source"
     WRONG_METHOD = "wrong_method"
     NOT_HTTP = "not_http"

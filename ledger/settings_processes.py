@@ -48,8 +48,8 @@ class ReceiverSettings(Table):
     side_lane_s: PositiveSeconds = 5.0  # for how long it then does
     side_wait_s: PositiveSeconds = 1.0  # how long one look at it there lasts
     body_bytes_max: Count = 5_000_000
-    in_hand_bytes_max: Count = 200_000_000  # of all bodies at once; more is answered 503
-    batch_bytes_max: Count = 8_000_000  # of one transaction
+    in_hand_bytes_max: Count = 24_000_000  # of all bodies at once; more is answered 503
+    batch_bytes_max: Count = 4_000_000  # of one transaction
     batch_wait_s: Seconds = 0.003  # how long a request waits for others to be stored with
     batch_max: Count = 200
     answer_within_s: PositiveSeconds = 8.0  # then 503; sooner for senders known to hang up sooner

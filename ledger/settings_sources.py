@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 
 from ledger.settings_types import Name, Seconds, Table, wrong
 
+Coded = Literal["refused", "plain", "coded"]  # refused, or which of its two forms is signed
 What = Literal["sent", "delivered", "bounced", "complained", "rejected"]
 
 BODY_PATHS = ("key_path", "type_path", "time_path")
@@ -26,7 +27,7 @@ OF_SOME_KINDS = frozenset(
     (
         *("signature_prefix", "encoding", "signed", "timestamp_unit", "type_constant", "key_with", "notices"),
         *("body_format", "json_inside", "key_spelling", "key_from_body", "type_otherwise", "repeats_by_body"),
-        *("public_url", "accept_unmarked", *HEADERS, *PATHS),
+        *("public_url", "accept_unmarked", "coded", *HEADERS, *PATHS),
     )
 )
 # Where the parts of a body stand, by kind, unless the table says otherwise. Inboxili does not publish its webhook's
@@ -73,6 +74,7 @@ class SourceSettings(Table):
     ignored_types: tuple[str, ...] = ()
     ignored_members: tuple[str, ...] = ()  # differ between honest retries, so they are no conflict
     tolerance_s: Seconds = 300.0  # how old or how far ahead a signed timestamp may be
+    coded: Coded | None = None  # what becomes of a compressed body, where it is not as its kind is known for
     # Events of the namespace with the same value there are worked one at a time, in the order of their acceptance:
     ordering_path: str = ""
 

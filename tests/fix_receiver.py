@@ -8,6 +8,7 @@ import hmac
 import http.client
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -31,6 +32,7 @@ from tests.databases import Databases
 from tests.receiver import known, told
 
 WITHIN_S = 12.0
+LIMIT = 5_000_000  # [receiver] body_bytes_max, by default
 SVIX_SECRET = "whsec_" + base64.b64encode(b"not twice, a test's secret key").decode()
 OLD_SVIX_SECRET = "whsec_" + base64.b64encode(b"the one before, still accepted").decode()
 SHOP_SECRET = "the shop's own secret"
@@ -88,6 +90,24 @@ timestamp_header = "X-Timestamp"
 timestamp_unit = "ms"
 key_header = "X-Event"
 type_constant = "note"
+
+[sources.packed]
+kind = "generic"
+namespace = "packed"
+secrets = ["SHOP"]
+signature_header = "X-Signature"
+key_path = "id"
+type_path = "type"
+coded = "plain"
+
+[sources.wired]
+kind = "generic"
+namespace = "packed"
+secrets = ["SHOP"]
+signature_header = "X-Signature"
+key_path = "id"
+type_path = "type"
+coded = "coded"
 
 [sources.elsewhere]
 kind = "agentmail"
@@ -283,6 +303,23 @@ def _read_answer(line: socket.socket) -> bytes:
 def resident_bytes(receiver: Receiver) -> int:
     pages = int(Path(f"/proc/{receiver.process.pid}/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+class Growth:
+    """How much more than before a process held at most."""
+
+    bytes = 0
+
+
+@contextmanager
+def growth(receiver: Receiver) -> Iterator[Growth]:
+    """The peak within the block, as the kernel noted it, over what was resident before."""
+    about, grown = Path(f"/proc/{receiver.process.pid}"), Growth()
+    (about / "clear_refs").write_text("5")  # proc(5): the peak begins anew
+    before = resident_bytes(receiver)
+    yield grown
+    (peak,) = re.findall(r"VmHWM:\s+(\d+) kB", (about / "status").read_text())
+    grown.bytes = int(peak) * 1024 - before
 
 
 Start = Callable[..., Receiver]

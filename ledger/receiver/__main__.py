@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 from ledger.errors import LedgerError
+from ledger.receiver.memory import return_large_blocks
 from ledger.receiver.server import serve
 from ledger.receiver.sources import adapters
 from ledger.rehearsal import REHEARSE
@@ -17,6 +18,7 @@ def main() -> int:
         if REHEARSE in sys.argv:
             adapters(settings)
         else:
+            return_large_blocks()
             serve(settings)
     except LedgerError as error:
         sys.stderr.write(f"nottwice receive: {error}\n")

@@ -1,8 +1,8 @@
 """The front door: `POST /webhooks/{source}`, `/healthz`, `/readyz`. Nothing slow happens before the answer.
 
 Answers: the source's success code after the commit; 400 not a document, or empty; 401 not authentic; 404, 405; 408
-the body did not come in time; 413 too large; 415 a coded body (every source known signs and sends plain bytes); 503
-could not be stored, so that the sender tries again. All refusals read the same: none says why, or what exists.
+the body did not come in time; 413 too large; 415 compressed in a way that this source does not take; 503 could not be
+stored, so that the sender tries again. All refusals read the same: none says why, or what exists.
 """
 
 from __future__ import annotations
@@ -24,9 +24,11 @@ from ledger.database import Database
 from ledger.errors import LedgerError
 from ledger.payload import Malformed
 from ledger.receiver.accepted import OK, proof
-from ledger.receiver.body import Hands, TooMuch
+from ledger.receiver.body import Hand, Hands, TooMuch
+from ledger.receiver.coding import Unsupported, is_coded
 from ledger.receiver.log import note, note_decisions
 from ledger.receiver.pulse import Tally
+from ledger.receiver.reading import Reader
 from ledger.receiver.refused import REFUSED, RETRY_AFTER, Refused
 from ledger.receiver.sources import adapters
 from ledger.receiver.sources.adapter import Adapter, Arrival, Forged, Headers, Item
@@ -34,7 +36,6 @@ from ledger.receiver.store import Store
 from ledger.refusals import Refusal
 from ledger.settings import Settings
 
-THREAD_FROM_BYTES = 65_536  # a body that takes longer than a millisecond to read is read beside the loop
 SHARE_OF_WAIT = 0.8  # of what a sender waits; the rest is for the way there and back
 WEBHOOKS = "/webhooks/"
 FIELDS_JOINED = ", "
@@ -52,7 +53,7 @@ class Door:
         self.store = Store(settings, self.tally, opener)
         self.ended_well = True
         self._limits = settings.receiver
-        self._hands = Hands(settings.receiver)
+        self._hands, self._reader = Hands(settings.receiver), Reader()
         self._others = Starlette(
             routes=[Route("/healthz", self._healthz), Route("/readyz", self._readyz)],
             exception_handlers={HTTPException: self._refuse, Exception: self._fail},
@@ -80,14 +81,17 @@ class Door:
         await self.store.start()
         yield
         self.ended_well = await self.store.stop(self._limits.grace_s)
+        self._reader.close()
 
     async def _webhook(self, request: Request, source: str) -> Response:
         adapter = self.sources.get(source)
         if adapter is None:
             raise HTTPException(404)
         received_at, headers = datetime.now(UTC), _headers(request)
-        if headers.get("content-encoding", "identity").lower() not in ("", "identity"):
-            raise Refused(Refusal.CODED, adapter)
+        try:
+            coded = is_coded(headers, taken=adapter.coded != "refused")
+        except Unsupported:
+            raise Refused(Refusal.CODED, adapter) from None
         late = Refusal.TOO_SLOW
         try:
             async with asyncio.timeout(min(self._limits.answer_within_s, adapter.ack_s * SHARE_OF_WAIT)):
@@ -97,13 +101,22 @@ class Door:
                     arrival = Arrival(headers, body, received_at, _target(request.scope))
                     if (token := adapter.handshake(arrival)) is not None:
                         return proof(token)
-                    return await self._answer(adapter, await _read(adapter, arrival))
+                    items = await self._read(adapter, arrival, hand, coded)
+                    return await self._answer(adapter, items)
         except TimeoutError:
             raise Refused(late, adapter, "not in time") from None
         except TooMuch as error:
             raise Refused(error.reason, adapter) from None
         except ClientDisconnect:
             raise Refused(Refusal.CUT_SHORT, adapter) from None
+
+    async def _read(self, adapter: Adapter, arrival: Arrival, hand: Hand, coded: bool) -> list[Item]:
+        try:
+            return await self._reader.read(adapter, arrival, hand, is_coded=coded)
+        except Forged:
+            raise Refused(Refusal.BAD_SIGNATURE, adapter) from None
+        except Malformed as error:
+            raise Refused(Refusal.MALFORMED, adapter, str(error)) from None
 
     async def _answer(self, adapter: Adapter, items: Sequence[Item]) -> Response:
         try:
@@ -163,14 +176,3 @@ def _target(scope: Scope) -> str:
     """Path and query as the request's first line spelled them, for signatures that cover the address."""
     path, query = scope["raw_path"].decode("latin-1"), scope["query_string"].decode("latin-1")
     return f"{path}?{query}" if query else path
-
-
-async def _read(adapter: Adapter, arrival: Arrival) -> list[Item]:
-    try:
-        if len(arrival.body) < THREAD_FROM_BYTES:
-            return adapter.read(*arrival)
-        return await asyncio.to_thread(adapter.read, *arrival)
-    except Forged:
-        raise Refused(Refusal.BAD_SIGNATURE, adapter) from None
-    except Malformed as error:
-        raise Refused(Refusal.MALFORMED, adapter, str(error)) from None

@@ -16,6 +16,7 @@ from ledger.receiver.sources.facts import Facts
 from ledger.receiver.sources.signing import SECRET_BYTES_MIN
 from ledger.records import Delivery, Unusable, digest_of
 from ledger.settings import SourceSettings
+from ledger.settings_sources import Coded
 
 Item = Delivery | Unusable
 Headers = Mapping[str, str]  # by lower-case name; a field sent twice is joined with a comma (RFC 9110, 5.3)
@@ -76,6 +77,7 @@ class Adapter(ABC):
         self.secrets = [self.secret(text) for text in secrets]
         self.success_status: int = settings.success_status or self.facts.success
         self.ack_s = self.facts.ack_s or float("inf")
+        self.coded: Coded = settings.coded or self.facts.coded
         self._ignored = {*self.facts.ignored, *settings.ignored_types}
         self.volatile = (*self.facts.volatile, *settings.ignored_members)
 
@@ -116,18 +118,23 @@ class Adapter(ABC):
         An empty list is an authentic request without an event, as some senders use for a ping.
         """
         arrival = Arrival(headers, body, received_at, target)
+        self.require_authentic(arrival)
+        return self.events(arrival)
+
+    def require_authentic(self, arrival: Arrival) -> None:
+        """On the form that was signed. Raises Forged, and nothing else."""
         if not self._is_authentic(arrival):
             raise Forged
-        return self._found(arrival)
 
     def found(self, headers: Headers, body: bytes) -> list[Item]:
         """The events of a body whose sender is known already, as of a file that an operator hands in.
 
         Raises Malformed, and nothing else.
         """
-        return self._found(Arrival(headers, body, datetime.now(UTC)))
+        return self.events(Arrival(headers, body, datetime.now(UTC)))
 
-    def _found(self, arrival: Arrival) -> list[Item]:
+    def events(self, arrival: Arrival) -> list[Item]:
+        """The events of an authentic body in its plain form. Raises Malformed, and nothing else."""
         if not arrival.body:
             raise Malformed("It is empty.")
         try:

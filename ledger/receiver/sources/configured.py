@@ -19,7 +19,7 @@ from ledger.settings import SourceSettings
 
 SIGNING = frozenset(
     (
-        *("signature_header", "signature_prefix", "encoding", "signed"),
+        *("signature_header", "signature_prefix", "encoding", "signed", "coded"),
         *("timestamp_header", "timestamp_unit"),
     )
 )

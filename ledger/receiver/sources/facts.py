@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
-Coded = Literal["refused", "plain", "coded"]
+from ledger.settings_sources import Coded
+
 CODED: dict[Coded, str] = {
     "refused": "refused with 415",
     "plain": "the signature covers the plain bytes",
