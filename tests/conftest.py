@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
+from hypothesis import HealthCheck, settings
 
 from ledger import recovery, schema
 from ledger.database import Database
@@ -27,11 +28,16 @@ RUN_HOME = "TESTS_RUN_HOME"  # handed by the controller to its xdist workers
 # A crash of the machine may cost a test run its data, but not the minutes.
 # Nor does anything happen in a test's database but what the test does: no statistics of a chance moment.
 FAST = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "autovacuum": "off"}
+# The same examples in every run, and no judgement about time: a busy machine is no fault of the code.
+settings.register_profile(
+    "here", derandomize=True, database=None, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 LATE_S = 3600.0  # leases that a test let run out are no fault of the code
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Nothing of the caller's installation reaches a test; the run gets a home that any user can reach."""
+    settings.load_profile("here")
     if hasattr(config, "workerinput"):
         return
     for name in [n for n in os.environ if n.startswith("NOTTWICE_") or n in ("DATABASE_URL", RUN_HOME)]:
