@@ -48,7 +48,8 @@ claimed AS (
     FROM nottwice.event_contents c
     WHERE e.id = ANY (ARRAY(SELECT id FROM taken)) AND c.event_id = e.id
     RETURNING e.id, e.namespace, e.source, e.type, e.event_key, c.body, e.accepted_at, e.occurred_at, e.mode, e.run,
-              e.claim_token, e.attempts, e.attempts_max, e.alone, e.passed_over, e.overtaken_by),
+              e.claim_token, e.attempts, e.attempts_max, e.alone, e.passed_over, e.overtaken_by,
+              e.ordering_digest IS NOT NULL AS in_lane),
 held AS (
     SELECT e.id FROM nottwice.events e
     WHERE e.id = ANY (ARRAY(SELECT behind FROM judged WHERE behind IS NOT NULL EXCEPT SELECT id FROM offered))
@@ -125,4 +126,5 @@ def _claimed(row: sa.Row[Any]) -> ClaimedEvent:
         row.passed_over,
         row.overtaken_by,
     )
-    return ClaimedEvent(EventLease(row.id, row.claim_token), event, row.attempts, row.attempts_max, row.alone)
+    lease = EventLease(row.id, row.claim_token)
+    return ClaimedEvent(lease, event, row.attempts, row.attempts_max, row.alone, row.in_lane)

@@ -121,10 +121,14 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class ClaimedEvent:
-    """An event under our claim. `attempt` counts this claim; `alone` asks to run with nothing beside it."""
+    """An event under our claim. `attempt` counts this claim; `alone` asks to run with nothing beside it.
+
+    `in_lane`: it has an ordering key, and others may wait for its end.
+    """
 
     lease: EventLease
     event: Event
     attempt: int
     attempts_max: int
     alone: bool
+    in_lane: bool = False

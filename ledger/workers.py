@@ -85,6 +85,17 @@ def forget_silent(tx: Transaction, *, silent_s: float = 3600.0) -> int:
     ).rowcount
 
 
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What an idle worker is told: whether work is due, and the duties for which the ledger has something."""
+
+    due: bool
+    duties: frozenset[str]
+
+
+TELLABLE = ("seal", "hint", "look")
+
+
 def wait_for_work(
     tx: Transaction,
     handles: Sequence[tuple[str, str]],
@@ -92,19 +103,19 @@ def wait_for_work(
     *,
     patience_s: float,
     pause_s: float,
-) -> bool:
-    """One statement that looks every `pause_s` and returns True at once when something is due; False after `patience_s`."""
-    return bool(
-        tx.one(
-            """SELECT nottwice.wait_for_work(CAST(:sources AS text[]), CAST(:types AS text[]), CAST(:accounts AS text[]),
-                                             make_interval(secs => :patience), make_interval(secs => :pause)) AS due""",
-            sources=[source for source, _ in handles],
-            types=[type_ for _, type_ in handles],
-            accounts=list(accounts),
-            patience=patience_s,
-            pause=pause_s,
-        ).due
+) -> Told:
+    """One statement that looks every `pause_s` and returns at once when something is due; else after `patience_s`."""
+    found = tx.one(
+        """SELECT due, seal, hint, look
+           FROM nottwice.wait_and_tell(CAST(:sources AS text[]), CAST(:types AS text[]), CAST(:accounts AS text[]),
+                                       make_interval(secs => :patience), make_interval(secs => :pause))""",
+        sources=[source for source, _ in handles],
+        types=[type_ for _, type_ in handles],
+        accounts=list(accounts),
+        patience=patience_s,
+        pause=pause_s,
     )
+    return Told(found.due, frozenset(name for name in TELLABLE if getattr(found, name)))
 
 
 RESCUED_IS_DUE = """

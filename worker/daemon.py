@@ -25,6 +25,7 @@ from worker.alone import MakingWay
 from worker.executor import BESIDE, Executor
 from worker.handlers import Handlers
 from worker.heartbeat import Heartbeat, clock
+from worker.left_over import LeftOver
 from worker.maintenance import Duty, Maintenance
 from worker.observer import note
 from worker.providers import Provider
@@ -37,7 +38,7 @@ REPLACE_ME = (
 )
 AWAY_S, AWAY_S_MAX = 0.2, 5.0
 AGAIN_S = 0.01  # told of work that somebody else took: doubled each time
-LOOKS_S = 1.0, 2.0  # between two turns of look-ups; the second while nothing else is to do
+LOOKS_S = 1.0  # between two turns of look-ups
 LAST_LOOK_S = 0.5  # for a question under way at the end; a longer one is asked again by another worker
 LOOK_S = 0.05  # how soon a signal is seen while we wait for our own threads
 
@@ -61,6 +62,7 @@ class Daemon:
         self._stops = 0
         self._reload = False
         self._stirred = True
+        self._told: frozenset[str] | None = None  # the duties there is something for; None: nobody has asked
         self._fruitless = 0
         self._away_s = AWAY_S
 
@@ -125,8 +127,9 @@ class Daemon:
         self._database, self._own = database, own
         self._heartbeat = Heartbeat(own, worker, lease_s=settings.worker.lease_s)
         self._reconciler = Reconciler(database, settings, self._providers, worker)
-        looks = Duty("look", *LOOKS_S, self._reconciler.pump)
-        self._maintenance = Maintenance(own, settings.worker, looks)
+        looks = Duty("look", LOOKS_S, self._reconciler.pump, if_told=True)
+        self._left_over = LeftOver(own, settings)
+        self._maintenance = Maintenance(own, settings.worker, looks, *self._left_over.duties)
         self._executor = Executor(database, settings, self._handlers, worker, self._heartbeat)
         self._sender = Sender(
             database, settings, self._providers, worker, self._heartbeat, self._executor.tell
@@ -141,11 +144,13 @@ class Daemon:
         """One turn. Raises Unavailable when the database is away; what is in hand waits for it."""
         if self._reload:
             self._read_again()
-        self._maintenance.run_due(calm=not self._stirred)
+        self._maintenance.run_due(self._told)
         self._executor.drop_overdue()
         begun = self._begin() if self._stirred else 0
         if begun:
             self._fruitless = 0
+        elif self._executor.wait_for_a_lane(self._settings.worker.poll_s):
+            self._stir()
         elif self._has_room():
             self._wait_for_work()
         else:
@@ -175,10 +180,15 @@ class Daemon:
         )
         if self._fruitless:
             self._executor.wait(min(w.patience_s, AGAIN_S * 2 ** min(self._fruitless, 10)))
-        self._stirred = self._own.run(
+        told = self._own.run(
             lambda tx: workers.wait_for_work(tx, kinds, accounts, patience_s=w.patience_s, pause_s=w.poll_s)
         )
-        self._fruitless = self._fruitless + 1 if self._stirred else 0
+        self._stirred, self._told = told.due, None if told.due else told.duties
+        self._fruitless = self._fruitless + 1 if told.due else 0
+
+    def _stir(self) -> None:
+        """Look for work without asking first whether there is some."""
+        self._stirred, self._told = True, None
 
     def _read_again(self) -> None:
         """SIGHUP: the configuration and the secrets again; a bad file keeps the old ones and says so."""
@@ -194,6 +204,7 @@ class Daemon:
         self._executor.use(settings)
         self._sender.use(settings, anew.providers)
         self._reconciler.use(settings, anew.providers)
+        self._left_over.use(settings)
         note("configuration read", config=str(settings.config), after_restart=anew.after_restart)
 
     # ── Ending ────────────────────────────────────────────────────────────────────────────────────────

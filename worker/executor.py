@@ -74,6 +74,17 @@ class Executor:
         with self._changed:
             self._changed.wait(timeout_s)
 
+    def wait_for_a_lane(self, timeout_s: float) -> bool:
+        """Until something moves on, if an event with an ordering key is about to end; whether one was.
+
+        The next one of its lane may go as soon as it has: too soon for a look ten times a second.
+        """
+        with self._changed:
+            ends_soon = any(
+                one.claimed.in_lane and one.stage is not Stage.SLOW for one in self._in_hand.values()
+            )
+            return ends_soon and (self._changed.wait(timeout_s) or True)
+
     def tell(self) -> None:
         """Wake who waits: something beside the events has moved on."""
         with self._changed:

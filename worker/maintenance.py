@@ -4,7 +4,7 @@ connection of its own, outside the queue; one that fails is said and does not st
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from dataclasses import dataclass
 from uuid import uuid4
 
@@ -23,16 +23,17 @@ SEAL_S = 0.25
 
 @dataclass(slots=True)
 class Duty:
-    """`calm_s`: the pause while the ledger tells of nothing to do, so that an idle process asks little."""
+    """`if_told`: an idle process, which hears from the ledger what there is to do, does it only then."""
 
     name: str
     every_s: float
-    calm_s: float
     run: Callable[[], object]
+    if_told: bool = False
     done_at: float = float("-inf")
 
-    def is_due(self, *, calm: bool) -> bool:
-        return clock() - self.done_at >= (self.calm_s if calm else self.every_s)
+    def is_due(self, told: Set[str] | None) -> bool:
+        asked_for = told is None or not self.if_told or self.name in told
+        return asked_for and clock() - self.done_at >= self.every_s
 
 
 class Maintenance:
@@ -43,24 +44,24 @@ class Maintenance:
     def _own_duties(self) -> list[Duty]:
         sweep_s = self._settings.sweep_s
         return [
-            Duty("sweep", sweep_s, sweep_s, self.sweep),
-            Duty("hint", sweep_s, sweep_s, self._in_transaction(hints.give)),
-            Duty("seal", min(SEAL_S, sweep_s), sweep_s, self._in_transaction(audit.seal)),
-            Duty("fold", HOUR_S, HOUR_S, self._in_transaction(counters.fold)),
-            Duty("fold refusals", HOUR_S, HOUR_S, self._in_transaction(refusals.fold)),
-            Duty("forget", HOUR_S, HOUR_S, self._in_transaction(workers.forget_silent)),
+            Duty("sweep", sweep_s, self.sweep),
+            Duty("hint", sweep_s, self._in_transaction(hints.give), if_told=True),
+            Duty("seal", min(SEAL_S, sweep_s), self._in_transaction(audit.seal), if_told=True),
+            Duty("fold", HOUR_S, self._in_transaction(counters.fold)),
+            Duty("fold refusals", HOUR_S, self._in_transaction(refusals.fold)),
+            Duty("forget", HOUR_S, self._in_transaction(workers.forget_silent)),
         ]
 
     def use(self, settings: WorkerSettings) -> None:
         """Go on at another pace; when each was done last is remembered."""
         self._settings = settings
         for duty, anew in zip(self.duties, self._own_duties(), strict=False):
-            duty.every_s, duty.calm_s = anew.every_s, anew.calm_s
+            duty.every_s = anew.every_s
 
-    def run_due(self, *, calm: bool = False) -> None:
-        """Do what is due. Never raises."""
+    def run_due(self, told: Set[str] | None = None) -> None:
+        """Do what is due; of what an idle process is told, only that. Never raises."""
         for duty in self.duties:
-            if duty.is_due(calm=calm):
+            if duty.is_due(told):
                 duty.done_at = clock()
                 self._do(duty.name, duty.run)
 

@@ -256,7 +256,7 @@ def test_an_idle_worker_finds_the_one_that_may_run(book: Ledger) -> None:
 def test_what_is_lined_up_is_no_work_that_is_due(book: Ledger) -> None:
     def is_due() -> bool:
         return book.database.run(
-            lambda tx: workers.wait_for_work(tx, W.handles, (), patience_s=0.0, pause_s=0.01)
+            lambda tx: workers.wait_for_work(tx, W.handles, (), patience_s=0.0, pause_s=0.01).due
         )
 
     stored(book, "a", "k1", "k2")

@@ -87,10 +87,10 @@ def wait(
 ) -> tuple[bool, float]:
     """Whether something is due, and after how many seconds the answer came."""
     begun = time.monotonic()
-    due = book.database.run(
+    told = book.database.run(
         lambda tx: workers.wait_for_work(tx, handles, accounts, patience_s=patience_s, pause_s=PAUSE_S)
     )
-    return due, time.monotonic() - begun
+    return told.due, time.monotonic() - begun
 
 
 def test_waits_as_long_as_it_may_when_nothing_is_due(book: Ledger) -> None:

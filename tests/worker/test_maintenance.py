@@ -9,13 +9,19 @@ from uuid import uuid4
 
 import pytest
 
-from ledger import actions, answers, audit, people, work
+from ledger import actions, answers, audit, people, work, workers
 from ledger.database import Database
 from ledger.records import Act, AttemptRef, Role, Unknown, Worker
 from tests.fix_worker import SWEEP_S, WITHIN_S, Notes, Workshop
 from worker.maintenance import Duty, Maintenance
 
 WORKER = Worker(uuid4(), "gone", (("shop", "sale"),))
+
+
+def told(workshop: Workshop) -> frozenset[str]:
+    """What an idle worker hears."""
+    heard = workshop.database.run(lambda tx: workers.wait_for_work(tx, (), (), patience_s=0, pause_s=0.01))
+    return heard.duties
 
 
 @pytest.fixture
@@ -124,7 +130,7 @@ def _aged(workshop: Workshop, action: int, column: str, seconds: float) -> None:
     )
 
 
-def test_seals_are_written_while_there_is_work_and_in_calm_times_too(
+def test_seals_are_written_soon_after_the_ledger_told_of_some(
     workshop: Workshop, maintenance: Maintenance
 ) -> None:
     def act(tx: object) -> None:
@@ -132,14 +138,14 @@ def test_seals_are_written_while_there_is_work_and_in_calm_times_too(
         audit.refused(tx, Act(person, uuid4(), "why"), "try again", "event", 1, "no")  # type: ignore[arg-type]
 
     seal = next(duty for duty in maintenance.duties if duty.name == "seal")
-    assert seal.every_s <= SWEEP_S and seal.calm_s == SWEEP_S
+    assert seal.every_s <= SWEEP_S and seal.if_told
     for sealed in (1, 2):
         workshop.database.run(act)
         deadline = time.monotonic() + WITHIN_S
         # A transaction that runs anywhere on the server, as in another test's database, holds the seals back.
         while workshop.value("SELECT count(*) FROM nottwice.audit_seals") < sealed:
             assert time.monotonic() < deadline
-            maintenance.run_due(calm=True)
+            maintenance.run_due(told(workshop))
             threading.Event().wait(0.02)
 
 
@@ -150,14 +156,13 @@ def test_every_duty_has_its_turn_though_the_first_one_fails(maintenance: Mainten
         raise ZeroDivisionError
 
     maintenance.duties = [
-        Duty("first", 60, 60, fails),
-        Duty("second", 60, 60, lambda: done.append("second")),
-        Duty("calm", 0, 60, lambda: done.append("calm")),
+        Duty("first", 60, fails),
+        Duty("second", 60, lambda: done.append("second")),
+        Duty("third", 0, lambda: done.append("third"), if_told=True),
     ]
-    for _ in range(3):
-        maintenance.run_due(calm=False)
-    maintenance.run_due(calm=True)
-    assert done == ["second", "calm", "calm", "calm"]
+    for heard in (None, frozenset[str](), frozenset({"third"}), frozenset({"first", "second"})):
+        maintenance.run_due(heard)
+    assert done == ["second", "third", "third"]
     assert len(notes.of("duty failed", duty="first", error="ZeroDivisionError")) == 1
 
 
