@@ -1,22 +1,20 @@
-"""One Chromium, one console and one database for the browser's tests; each makes sends of its own in it.
+"""One Chromium, one console and one database for a process's browser tests; each makes sends of its own in it.
 
 `alone` gives a database and a console to one test, for those who count everything.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-import psycopg
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from ledger.database import Database
-from ledger.embedded import Cluster
 from tests.browser import stage
+from tests.databases import Databases
 from tests.fix_seed import House
 
 TEMPLATE = "template_nottwice"
@@ -41,26 +39,24 @@ def chromium() -> Iterator[Browser]:
 
 
 @contextmanager
-def built(cluster: Cluster, name: str) -> Iterator[Hall]:
-    host = str(cluster.socket)
-    with psycopg.connect(host=host, port=5432, user="postgres", dbname="postgres", autocommit=True) as admin:
-        admin.execute(f"CREATE DATABASE {name} TEMPLATE {TEMPLATE}")
-        database = Database(cluster.url(database=name))
-        with stage.console(cluster.url("nottwice_console", database=name)) as url:
+def built(databases: Databases) -> Iterator[Hall]:
+    with databases.lent() as owner:
+        database = Database(owner)
+        login = database.engine.url.set(username="nottwice_console")
+        with stage.console(login.render_as_string(hide_password=False)) as url:
             yield Hall(House(database), database, url)
         database.close()
-        admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
 
-@pytest.fixture(scope="module")
-def hall(cluster: Cluster) -> Iterator[Hall]:
-    with built(cluster, f"hall_{os.getpid()}") as made:
+@pytest.fixture(scope="session")
+def hall(databases: Databases) -> Iterator[Hall]:
+    with built(databases) as made:
         yield made
 
 
 @pytest.fixture
-def alone(cluster: Cluster) -> Iterator[Hall]:
-    with built(cluster, f"alone_{os.getpid()}") as made:
+def alone(databases: Databases) -> Iterator[Hall]:
+    with built(databases) as made:
         yield made
 
 

@@ -12,7 +12,8 @@ from ledger.embedded import Cluster
 from ledger.records import Email
 from tests.browser import stage
 from tests.browser.conftest import Hall, built
-from tests.fix_seed import RECEIPT, REPLY, full, mail, rules
+from tests.databases import Databases
+from tests.fix_seed import RECEIPT, House, full, mail, rules
 
 pytestmark = pytest.mark.browser
 Visit = Callable[..., Page]
@@ -24,13 +25,15 @@ HOSTILE = (
     "$\\frac{1}{2}$ :material/home: `code`",
     "\u202egpj.exe \u200bzero",
 )
+STRANGERS = "main img, main a[href*='evil'], main a[href*='198.51'], main .katex"
+IN_ONE = f"{STRANGERS}, main h1:not(.nt-h1)"  # a list has a heading of Streamlit's
 
 
 @pytest.mark.parametrize("path", ["/review", "/overview", "/audit", "/me", "/"])
 def test_a_first_visit_of_a_fresh_server_runs_the_entry_script(
-    chromium: Browser, cluster: Cluster, path: str
+    chromium: Browser, databases: Databases, path: str
 ) -> None:
-    with built(cluster, f"fresh_{path.strip('/') or 'home'}") as hall:
+    with built(databases) as hall:
         page = chromium.new_page()
         page.goto(hall.url + path)
         expect(page.get_by_role("link", name="Ana Soto · support")).to_be_visible()
@@ -39,36 +42,40 @@ def test_a_first_visit_of_a_fresh_server_runs_the_entry_script(
         page.close()
 
 
-@pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
-def test_words_of_strangers_are_text_everywhere(hall: Hall, visit: Visit, text: str) -> None:
-    outside: list[str] = []
-    kind = rules("receipt", key=False, why=text)
-    email = Email(to=(text,), subject=text, text=text, sender=text, reply_to=(text,), html=text)
-    send = hall.house.uncertain(kind, email, about=text, ago_s=600)
-    hall.house.evidence(send, text, text, "sent")
-    page = visit(hall, f"/review?send={send}")
+def test_words_of_strangers_are_text_everywhere(alone: Hall, visit: Visit) -> None:
+    """In the queue, and in each send that is opened from it, one after the other."""
+    texts = {told(alone.house, text): text for text in HOSTILE}
+    page, outside = visit(alone, "/review"), list[str]()
     page.on("request", lambda request: outside.append(request.url) if "198.51.100" in request.url else None)
     page.on("dialog", lambda dialog: outside.append(f"dialog {dialog.message}"))
+    expect(page.get_by_text(f"{len(HOSTILE)} sends wait for a decision.")).to_be_visible()
+    expect(page.locator("[data-testid='stDataFrame'] canvas").first).to_be_visible()
+    assert page.locator(STRANGERS).count() == 0
+    for place in range(len(texts)):
+        page.get_by_role("button", name="Next" if place else "Start with the first").click()
+        page.wait_for_url(lambda url: any(url.endswith(f"send={send}") for send in texts))
+        only_text(page, texts.pop(int(page.url.split("send=")[1])))
+    assert outside == [] and texts == {}
+
+
+def told(house: House, text: str) -> int:
+    """A send of which a stranger wrote every word."""
+    email = Email(to=(text,), subject=text, text=text, sender=text, reply_to=(text,), html=text)
+    send = house.uncertain(rules("receipt", key=False, why=text), email, about=text, ago_s=600)
+    house.evidence(send, text, text, "sent")
+    return send
+
+
+def only_text(page: Page, text: str) -> None:
+    expect(page.locator("h1")).to_contain_text(text)
+    stage.settled(page)
     page.get_by_text("Tries · 1").click()
     page.get_by_role("button", name="Show the text").click()
     expect(page.get_by_text("Shown to you at")).to_be_visible()
-    assert (
-        text in page.locator("table.nt-ev").inner_text() and text in page.locator("dl.nt-mail").inner_text()
-    )
-    assert text in page.locator("h1").inner_text() and text in page.locator("dl.nt-facts").first.inner_text()
+    for place in ("h1", "table.nt-ev", "dl.nt-mail", "dl.nt-facts >> nth=0"):
+        assert text in page.locator(place).inner_text()
     assert page.locator("[data-testid='stText']").first.inner_text() == text
-    strangers = "main img, main h1:not(.nt-h1), main a[href*='evil'], main a[href*='198.51'], main .katex"
-    assert page.locator(strangers).count() == 0
-    assert outside == []
-
-
-def test_a_hostile_queue_shows_rows_and_nothing_else(alone: Hall, visit: Visit) -> None:
-    for text in HOSTILE:
-        alone.house.uncertain(REPLY, mail(text, text), about=text)
-    page = visit(alone, "/review")
-    expect(page.get_by_text(f"{len(HOSTILE)} sends wait for a decision.")).to_be_visible()
-    expect(page.locator("[data-testid='stDataFrame'] canvas").first).to_be_visible()
-    assert page.locator("main img, main a[href*='evil'], main .katex").count() == 0
+    assert page.locator(IN_ONE).count() == 0
 
 
 def test_a_role_that_may_not_decide_sees_masked_recipients_and_no_buttons(hall: Hall, visit: Visit) -> None:

@@ -226,13 +226,15 @@ def test_a_reload_is_no_other_person(hall: Hall, visit: Visit) -> None:
 ADDRESSES = ["0", "1'--", "![x](http://x)", "9" * 5_000, "-1", "1&send=2", "999999&action=approve"]
 
 
-@pytest.mark.parametrize("address", ADDRESSES, ids=lambda text: text[:12])
-def test_an_address_does_nothing_and_shows_no_markup(hall: Hall, visit: Visit, address: str) -> None:
+def test_an_address_does_nothing_and_shows_no_markup(hall: Hall, visit: Visit) -> None:
     count = "SELECT count(*) AS n FROM nottwice.audit"
     before = hall.database.run(lambda tx: tx.one(count)).n
-    page = visit(hall, f"/review?send={address}")
-    expect(page.get_by_role("heading", name="There is nothing here, or you may not see it.")).to_be_visible()
-    assert page.locator("img[src^='http://x']").count() == 0
+    page = visit(hall, "/review")
+    for address in ADDRESSES:
+        page.goto(f"{hall.url}/review?send={address}")
+        nothing = page.get_by_role("heading", name="There is nothing here, or you may not see it.")
+        expect(nothing).to_be_visible(timeout=WAIT_MS)
+        assert page.locator("img[src^='http://x']").count() == 0, address
     assert hall.database.run(lambda tx: tx.one(count)).n == before
 
 
