@@ -8,7 +8,6 @@ stored, so that the sender tries again. All refusals read the same: none says wh
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
@@ -21,26 +20,22 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from ledger.database import Database
-from ledger.errors import LedgerError
-from ledger.payload import Malformed
 from ledger.receiver.accepted import OK, proof
+from ledger.receiver.arriving import headers_of, refusing, time_for
 from ledger.receiver.body import Hand, Hands, TooMuch
 from ledger.receiver.coding import Unsupported, is_coded
-from ledger.receiver.log import note, note_decisions
+from ledger.receiver.log import note_decisions
 from ledger.receiver.pulse import Tally
 from ledger.receiver.reading import Reader
-from ledger.receiver.refused import REFUSED, RETRY_AFTER, Refused
+from ledger.receiver.reception import Reception
+from ledger.receiver.refused import RETRY_AFTER, Refused, Refuser, not_stored
 from ledger.receiver.sources import adapters
-from ledger.receiver.sources.adapter import Adapter, Arrival, Forged, Headers, Item
+from ledger.receiver.sources.adapter import Adapter, Arrival, Item
 from ledger.receiver.store import Store
 from ledger.refusals import Refusal
 from ledger.settings import Settings
 
-SHARE_OF_WAIT = 0.8  # of what a sender waits; the rest is for the way there and back
 WEBHOOKS = "/webhooks/"
-FIELDS_JOINED = ", "
-
-log = logging.getLogger(__name__)
 
 
 class Door:
@@ -54,9 +49,14 @@ class Door:
         self.ended_well = True
         self._limits = settings.receiver
         self._hands, self._reader = Hands(settings.receiver), Reader()
+        self._refuser = Refuser(self.tally)
+        reception = Reception(
+            self._adapter, self._hands, self.store, self._refuser, self._limits.answer_within_s
+        )
+        self.welcome = reception.welcome  # the short way, for what comes whole
         self._others = Starlette(
             routes=[Route("/healthz", self._healthz), Route("/readyz", self._readyz)],
-            exception_handlers={HTTPException: self._refuse, Exception: self._fail},
+            exception_handlers={HTTPException: self._refuse, Exception: self._refuse},
             lifespan=self._lifespan,
         )
         self._others.router.redirect_slashes = False
@@ -69,11 +69,8 @@ class Door:
         request = Request(scope, receive, send)
         try:
             response = await self._webhook(request, _source(scope))
-        except HTTPException as error:
-            response = await self._refuse(request, error)
-        except Exception as error:
-            log.exception("a request failed")
-            response = await self._fail(request, error)
+        except Exception as error:  # noqa: BLE001 - every request is answered
+            response = self._refuser.answer(error)
         await response(scope, receive, send)
 
     @asynccontextmanager
@@ -84,17 +81,15 @@ class Door:
         self._reader.close()
 
     async def _webhook(self, request: Request, source: str) -> Response:
-        adapter = self.sources.get(source)
-        if adapter is None:
-            raise HTTPException(404)
-        received_at, headers = datetime.now(UTC), _headers(request)
+        adapter, received_at = self._adapter(source), datetime.now(UTC)
+        headers = headers_of(request.headers.raw)
         try:
             coded = is_coded(headers, taken=adapter.coded != "refused")
         except Unsupported:
             raise Refused(Refusal.CODED, adapter) from None
         late = Refusal.TOO_SLOW
         try:
-            async with asyncio.timeout(min(self._limits.answer_within_s, adapter.ack_s * SHARE_OF_WAIT)):
+            async with asyncio.timeout(time_for(adapter, self._limits.answer_within_s)):
                 with self._hands.free() as hand:
                     body = await hand.take(request)
                     late = Refusal.NOT_STORED
@@ -111,39 +106,25 @@ class Door:
             raise Refused(Refusal.CUT_SHORT, adapter) from None
 
     async def _read(self, adapter: Adapter, arrival: Arrival, hand: Hand, coded: bool) -> list[Item]:
-        try:
+        with refusing(adapter):
             return await self._reader.read(adapter, arrival, hand, is_coded=coded)
-        except Forged:
-            raise Refused(Refusal.BAD_SIGNATURE, adapter) from None
-        except Malformed as error:
-            raise Refused(Refusal.MALFORMED, adapter, str(error)) from None
 
     async def _answer(self, adapter: Adapter, items: Sequence[Item]) -> Response:
         try:
             stored = await self.store.save(items)
         except Exception as error:  # noqa: BLE001 - whatever kept it from being stored, the sender shall try again
-            reason = str(error) if isinstance(error, LedgerError) else type(error).__name__
-            raise Refused(Refusal.NOT_STORED, adapter, reason) from None
+            raise not_stored(adapter, error) from None
         note_decisions(items, stored)
         return OK[adapter.success_status]
 
     async def _refuse(self, _: Request, error: Exception) -> Response:
-        """The sender learns the status alone. Reasons are noted, and quote nothing that was received."""
-        assert isinstance(error, HTTPException)  # noqa: S101 - for the type checker: registered for these only
-        if isinstance(error, Refused):
-            self.tally.add(error.reason, error.source)
-            because = {"because": error.because} if error.because else {}
-            note(
-                "refused", source=error.source, status=error.status_code, reason=error.reason.value, **because
-            )
-        else:
-            self.tally.add(Refusal.WRONG_METHOD if error.status_code == 405 else Refusal.UNKNOWN_SOURCE)
-        return PlainTextResponse(REFUSED, error.status_code, error.headers)
+        return self._refuser.answer(error)
 
-    async def _fail(self, _: Request, __: Exception) -> Response:
-        """A fault of ours. It cannot be known to be the content's, so the sender shall try again."""
-        self.tally.add(Refusal.NOT_STORED)
-        return PlainTextResponse(REFUSED, 503, RETRY_AFTER)
+    def _adapter(self, source: str) -> Adapter:
+        adapter = self.sources.get(source)
+        if adapter is None:
+            raise HTTPException(404)
+        return adapter
 
     async def _healthz(self, _: Request) -> Response:
         return PlainTextResponse("ok\n")
@@ -162,14 +143,6 @@ def _source(scope: Scope) -> str:
     if scope["method"] != "POST":
         raise HTTPException(405, headers={"Allow": "POST"})
     return name
-
-
-def _headers(request: Request) -> Headers:
-    """By lower-case name; a field that was sent several times as one, as RFC 9110 (5.3) reads it."""
-    found: dict[str, str] = {}
-    for name, value in request.headers.items():
-        found[name] = found[name] + FIELDS_JOINED + value if name in found else value
-    return found
 
 
 def _target(scope: Scope) -> str:

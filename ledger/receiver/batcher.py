@@ -7,6 +7,7 @@ There the deliveries of one key are tried together, key after key, so that a han
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Sequence
 from functools import partial
@@ -38,11 +39,16 @@ class Batcher:
 
         Cancelling it gives up the wait, never a transaction that runs.
         """
-        if not items:
-            return []
+        return await self.put(items)
+
+    def put(self, items: Sequence[Item]) -> asyncio.Future[list[Acceptance]]:
+        """As `store`, for who does not wait. Cancelling it gives up, never a transaction that runs."""
         waiting = Waiting(items)
+        if not items:
+            waiting.settle([])
+            return waiting.answer
         (self._side if self._hangs(waiting) else self._main).put(waiting)
-        return await waiting.answer
+        return waiting.answer
 
     async def stop(self) -> None:
         """Returns when what was taken in has come to an end."""

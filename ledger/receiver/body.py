@@ -39,9 +39,13 @@ class Hands:
         try:
             yield hand
         finally:
-            with self._lock:
-                self._held -= hand.size
-                hand.is_open = False
+            self.release(hand)
+
+    def release(self, hand: Hand) -> None:
+        """What the hand took is out of hand; it takes no more."""
+        with self._lock:
+            self._held -= hand.size
+            hand.size, hand.is_open = 0, False
 
     def hold(self, hand: Hand, size: int) -> None:
         """Raises TooMuch; of a request that was given up too."""

@@ -9,6 +9,7 @@ import sys
 import traceback
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from json.encoder import encode_basestring_ascii as quoted
 from typing import Any
 
 from ledger import payload
@@ -25,10 +26,7 @@ def note(event: str, **facts: Any) -> None:
 
 def note_decisions(items: Sequence[Delivery | Unusable], answers: Sequence[Acceptance]) -> None:
     """What became of each element of one request. The key is there as its digest only."""
-    lines = (
-        _line("stored", {"became": a.kind.value, "event_id": a.event_id, **_facts(item)})
-        for item, a in zip(items, answers, strict=True)
-    )
+    lines = (_decision(item, answer) for item, answer in zip(items, answers, strict=True))
     _write("".join(lines))
 
 
@@ -68,11 +66,24 @@ class Lines(logging.Handler):
         note("log", text=cut(record.getMessage().strip()), **facts)
 
 
-def _facts(item: Delivery | Unusable) -> dict[str, Any]:
-    where = {"source": item.source, "namespace": item.namespace}
+def _facts(item: Unusable) -> dict[str, Any]:
+    return {"source": item.source, "namespace": item.namespace, "element": item.index, "reason": item.reason}
+
+
+def _decision(item: Delivery | Unusable, answer: Acceptance) -> str:
+    """As `_line`; an event's is spelled by hand, which takes a third of the time."""
     if isinstance(item, Unusable):
-        return {**where, "element": item.index, "reason": item.reason}
-    return {**where, "type": item.type, "key": item.key_digest.hex(), "delivery": cut(item.delivery_id)}
+        return _line("stored", {"became": answer.kind.value, "event_id": answer.event_id, **_facts(item)})
+    at = datetime.now(UTC).isoformat(timespec="milliseconds")
+    return (
+        f'{{"at": "{at}", "event": "stored", "became": "{answer.kind}", "event_id": {_number(answer.event_id)}, '
+        f'"source": {quoted(item.source)}, "namespace": {quoted(item.namespace)}, "type": {quoted(item.type)}, '
+        f'"key": "{item.key_digest.hex()}", "delivery": {quoted(cut(item.delivery_id))}}}\n'
+    )
+
+
+def _number(n: int | None) -> str:
+    return "null" if n is None else str(n)
 
 
 def _line(event: str, facts: dict[str, Any]) -> str:

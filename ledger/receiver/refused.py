@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-from starlette.exceptions import HTTPException
+import logging
 
+from starlette.exceptions import HTTPException
+from starlette.responses import PlainTextResponse, Response
+
+from ledger.errors import LedgerError
+from ledger.receiver.log import note
+from ledger.receiver.pulse import Tally
 from ledger.receiver.sources.adapter import Adapter
 from ledger.refusals import Refusal
 
@@ -20,6 +26,8 @@ STATUS = {
     Refusal.NOT_STORED: 503,
 }
 
+log = logging.getLogger(__name__)
+
 
 class Refused(HTTPException):
     """A source's request that is turned away. `because` is for the log, in words of ours."""
@@ -28,3 +36,34 @@ class Refused(HTTPException):
         status = STATUS[reason]
         super().__init__(status, headers=RETRY_AFTER if status == 503 else None)
         self.reason, self.source, self.because = reason, adapter.name, because
+
+
+def not_stored(adapter: Adapter, error: Exception) -> Refused:
+    """To raise: whatever kept it from being stored, the sender shall try again."""
+    reason = str(error) if isinstance(error, LedgerError) else type(error).__name__
+    return Refused(Refusal.NOT_STORED, adapter, reason)
+
+
+class Refuser:
+    """Says no, and counts it. The sender learns the status alone; reasons are noted, and quote nothing received."""
+
+    def __init__(self, tally: Tally) -> None:
+        self._tally = tally
+
+    def answer(self, error: Exception) -> Response:
+        """An error that nobody foresaw is a fault of ours; it cannot be known to be the content's: 503."""
+        if isinstance(error, Refused):
+            self._tally.add(error.reason, error.source)
+            _note(error)
+        elif isinstance(error, HTTPException):
+            self._tally.add(Refusal.WRONG_METHOD if error.status_code == 405 else Refusal.UNKNOWN_SOURCE)
+        else:
+            log.error("a request failed", exc_info=error)
+            self._tally.add(Refusal.NOT_STORED)
+            return PlainTextResponse(REFUSED, 503, RETRY_AFTER)
+        return PlainTextResponse(REFUSED, error.status_code, error.headers)
+
+
+def _note(error: Refused) -> None:
+    because = {"because": error.because} if error.because else {}
+    note("refused", source=error.source, status=error.status_code, reason=error.reason.value, **because)

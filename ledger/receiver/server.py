@@ -30,10 +30,15 @@ BACKLOG = 2048
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
-def serve(settings: Settings, *, reread: Callable[[], Settings] = load) -> None:
-    """Serve until a signal. Raises Misconfigured when it cannot start, or when the database is not ours."""
+def serve(
+    settings: Settings, listener: socket.socket | None = None, *, reread: Callable[[], Settings] = load
+) -> None:
+    """Serve until a signal, on the port that was opened already or on the configured one.
+
+    Raises Misconfigured when it cannot start, or when the database is not ours.
+    """
     door = Door(settings)
-    listener = _listen(settings)
+    listener = listener or listen(settings)
     logging.basicConfig(handlers=[Lines()], level=logging.WARNING, force=True)
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # what strangers send is counted, not logged
     try:
@@ -50,7 +55,9 @@ class Server(uvicorn.Server):
 
     def __init__(self, door: Door, settings: Settings, reread: Callable[[], Settings]) -> None:
         limits = settings.receiver
-        protocol = partial(Protocol, tally=door.tally, head_within_s=limits.head_within_s)
+        protocol = partial(
+            Protocol, tally=door.tally, welcome=door.welcome, head_within_s=limits.head_within_s
+        )
         super().__init__(
             uvicorn.Config(
                 door,
@@ -80,9 +87,8 @@ class Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         sources = sorted(self._door.sources)
-        note(
-            "listening", host=self._settings.receiver.host, port=self._settings.receiver_port, sources=sources
-        )
+        host, port = self._settings.receiver.host, self._settings.receiver_port
+        note("listening", host=host, port=port, pid=os.getpid(), sources=sources)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         await super().shutdown(sockets)
@@ -110,7 +116,7 @@ class Server(uvicorn.Server):
         note("configuration read again", sources=sorted(self._door.sources), after_restart=waits)
 
 
-def _listen(settings: Settings) -> socket.socket:
+def listen(settings: Settings) -> socket.socket:
     """The port, taken before anything else starts. Several receivers on one port need `reuse_port` in all of them."""
     host, port = settings.receiver.host, settings.receiver_port
     listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)

@@ -52,9 +52,13 @@ class Store:
 
     async def save(self, items: Sequence[Item]) -> list[Acceptance]:
         """What became of each item, once it is durable. Raises Unavailable: nothing may be acknowledged."""
+        return await self.put(items)
+
+    def put(self, items: Sequence[Item]) -> asyncio.Future[list[Acceptance]]:
+        """As `save`, for who does not wait. Cancelling it gives up, never a transaction that runs."""
         if self._batcher is None:
             raise Unavailable("The database is not open yet. Try again later.")
-        return await self._batcher.store(items)
+        return self._batcher.put(items)
 
     async def is_ready(self) -> bool:
         """Whether the database answers. One look at a time, good for a second; one that takes long is a no."""

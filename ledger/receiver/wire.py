@@ -10,12 +10,11 @@ import asyncio
 from typing import Any, cast
 
 import httptools
-from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 from ledger.receiver.line import Line
-from ledger.receiver.offers import OfferedProtocol
 from ledger.receiver.pulse import Tally
 from ledger.receiver.refused import REFUSED
+from ledger.receiver.short_way import ShortWayProtocol
 from ledger.refusals import Refusal
 
 HEAD_BYTES_MAX = 65_536
@@ -31,7 +30,7 @@ TOO_SLOW = _answer("408 Request Timeout")
 TOO_LARGE = _answer("431 Request Header Fields Too Large")
 
 
-class Protocol(OfferedProtocol):
+class Protocol(ShortWayProtocol):
     """One connection. An answer that is still owed to an earlier request is given before anything is closed."""
 
     def __init__(self, *args: Any, tally: Tally, head_within_s: float, **kwargs: Any) -> None:
@@ -39,7 +38,6 @@ class Protocol(OfferedProtocol):
         self._tally, self._head_within_s = tally, head_within_s
         self._head_bytes = 0  # that came since the last whole head, or piece of a body
         self._head_timer: asyncio.TimerHandle | None = None
-        self._running: RequestResponseCycle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         self._line = Line(transport)
@@ -55,6 +53,7 @@ class Protocol(OfferedProtocol):
         self._head_bytes += len(data)
         while data and not self.transport.is_closing():
             data = self._feed(data)
+        self._take_the_long_way()
         if not self.transport.is_closing():
             self._bound_the_head()
 
@@ -95,10 +94,6 @@ class Protocol(OfferedProtocol):
     def on_response_complete(self) -> None:
         self._line.flush()
         super().on_response_complete()
-
-    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
-        self._running = cycle
-        super()._start_asgi_task(cycle, app)
 
     # -- endings ------------------------------------------------------------------------------------------
 

@@ -1,0 +1,40 @@
+"""What a request is, from its fields to its events, before anything is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from ledger.payload import Malformed
+from ledger.receiver.refused import Refused
+from ledger.receiver.sources.adapter import Adapter, Forged, Headers
+from ledger.receiver.visit import Fields
+from ledger.refusals import Refusal
+
+FIELDS_JOINED = ", "
+SHARE_OF_WAIT = 0.8  # of what a sender waits; the rest is for the way there and back
+
+
+def headers_of(fields: Fields) -> Headers:
+    """By lower-case name; a field that was sent several times as one, as RFC 9110 (5.3) reads it."""
+    found: dict[str, str] = {}
+    for raw_name, raw_value in fields:
+        name, value = raw_name.decode("latin-1"), raw_value.decode("latin-1")
+        found[name] = found[name] + FIELDS_JOINED + value if name in found else value
+    return found
+
+
+def time_for(adapter: Adapter, answer_within_s: float) -> float:
+    """Seconds until this sender must be answered."""
+    return min(answer_within_s, adapter.ack_s * SHARE_OF_WAIT)
+
+
+@contextmanager
+def refusing(adapter: Adapter) -> Iterator[None]:
+    """What reading found wrong, as the refusal it is. Raises Refused."""
+    try:
+        yield
+    except Forged:
+        raise Refused(Refusal.BAD_SIGNATURE, adapter) from None
+    except Malformed as error:
+        raise Refused(Refusal.MALFORMED, adapter, str(error)) from None

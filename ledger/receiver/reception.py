@@ -1,0 +1,81 @@
+"""The short way from a visit to its answer: read at once, stored with others, answered when that has committed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from starlette.responses import Response
+
+from ledger.errors import LedgerError
+from ledger.receiver.accepted import OK, proof
+from ledger.receiver.arriving import headers_of, refusing, time_for
+from ledger.receiver.body import Hand, Hands, TooMuch
+from ledger.receiver.log import note_decisions
+from ledger.receiver.refused import Refused, Refuser, not_stored
+from ledger.receiver.sources.adapter import Adapter, Arrival, Item
+from ledger.receiver.store import Store
+from ledger.receiver.visit import Visit
+from ledger.records import Acceptance
+from ledger.refusals import Refusal
+
+Stored = asyncio.Future[list[Acceptance]]
+
+
+class Reception:
+    """Every visit is answered once, whatever happens; nothing is acknowledged before its commit."""
+
+    def __init__(
+        self, find: Callable[[str], Adapter], hands: Hands, store: Store, refuser: Refuser, within_s: float
+    ) -> None:
+        """`find` raises HTTPException for a source that there is not."""
+        self._find, self._hands, self._store, self._refuser = find, hands, store, refuser
+        self._within_s = within_s
+
+    def welcome(self, visit: Visit) -> None:
+        """Answers the visit: at once, or as soon as it is stored."""
+        hand = Hand(self._hands)
+        try:
+            self._take_in(visit, hand)
+        except Exception as error:  # noqa: BLE001 - every visit is answered
+            self._hands.release(hand)
+            visit.answer(self._refuser.answer(error))
+
+    def _take_in(self, visit: Visit, hand: Hand) -> None:
+        adapter, headers = self._find(visit.source), headers_of(visit.fields)
+        try:
+            hand.hold(len(visit.body))
+        except TooMuch as error:
+            raise Refused(error.reason, adapter) from None
+        arrival = Arrival(headers, visit.body, datetime.now(UTC), visit.target)
+        if (token := adapter.handshake(arrival)) is not None:
+            self._hands.release(hand)
+            visit.answer(proof(token))
+            return
+        with refusing(adapter):
+            items = adapter.read(*arrival)
+        self._queue(adapter, visit, hand, items)
+
+    def _queue(self, adapter: Adapter, visit: Visit, hand: Hand, items: list[Item]) -> None:
+        try:
+            stored = self._store.put(items)
+        except LedgerError as error:
+            raise not_stored(adapter, error) from None
+        late = asyncio.get_running_loop().call_later(time_for(adapter, self._within_s), stored.cancel)
+
+        def settle(_: Stored) -> None:
+            late.cancel()
+            self._hands.release(hand)
+            visit.answer(self._outcome(adapter, items, stored))
+
+        stored.add_done_callback(settle)
+
+    def _outcome(self, adapter: Adapter, items: list[Item], stored: Stored) -> Response:
+        try:
+            note_decisions(items, stored.result())
+        except asyncio.CancelledError:
+            return self._refuser.answer(Refused(Refusal.NOT_STORED, adapter, "not in time"))
+        except Exception as error:  # noqa: BLE001 - whatever kept it from being stored, the sender shall try again
+            return self._refuser.answer(not_stored(adapter, error))
+        return OK[adapter.success_status]
