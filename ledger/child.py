@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import IO
 
 from ledger.processes import Service
 from ledger.settings_processes import SupervisorSettings
@@ -23,7 +24,8 @@ PR_SET_PDEATHSIG = 1  # prctl(2)
 class Child:
     """`restart_at` is set while it waits for its next start; `expected` when its end is our own doing."""
 
-    def __init__(self, service: Service, log: Path) -> None:
+    def __init__(self, service: Service, log: Path | None) -> None:
+        """Without a log it writes where we write."""
         self.service = service
         self.log = log
         self.crashes = 0
@@ -36,19 +38,26 @@ class Child:
     def start(self) -> None:
         self.restart_at, self.expected = None, False
         self._started_at = time.monotonic()
+        if self.log is None:
+            self._process = self._open(None)
+            return
         self.log.parent.mkdir(parents=True, exist_ok=True)
         with self.log.open("ab") as log:  # appending, so that it may be cut short while it is written
             self._log_from = log.tell()
-            self._process = subprocess.Popen(
-                self.service.command,
-                env=dict(self.service.environment),
-                cwd=self.service.folder,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-                preexec_fn=_ends_with(os.getpid()),
-            )
+            self._process = self._open(log)
+
+    def _open(self, log: IO[bytes] | None) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            self.service.command,
+            env=dict(self.service.environment),
+            cwd=self.service.folder,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            pass_fds=self.service.inherits,
+            start_new_session=True,
+            preexec_fn=_ends_with(os.getpid()),
+        )
 
     def runs(self) -> bool:
         return self._process is not None and self._process.poll() is None
@@ -82,7 +91,9 @@ class Child:
         return wait_s
 
     def last_words(self) -> str:
-        """The last line it wrote since its start."""
+        """The last line it wrote since its start; without a log, everybody has read it."""
+        if self.log is None:
+            return ""
         with suppress(OSError), self.log.open("rb") as log:
             size = os.fstat(log.fileno()).st_size
             log.seek(max(0, self._log_from if self._log_from <= size else 0, size - LAST_WORDS_BYTES))
@@ -92,6 +103,8 @@ class Child:
 
     def keep_log_short(self, bytes_max: int) -> None:
         """Copied aside and emptied, not renamed: the process goes on writing to the same file."""
+        if self.log is None:
+            return
         with suppress(OSError):
             if self.log.stat().st_size > bytes_max:
                 shutil.copyfile(self.log, self.log.with_suffix(".log.1"))

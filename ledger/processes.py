@@ -33,6 +33,7 @@ class Service:
     folder: Path | None = None
     takes_hangup: bool = field(default=False)  # reads its configuration again on SIGHUP
     rehearses: bool = field(default=False)  # knows the argument that only asks whether it could start
+    inherits: tuple[int, ...] = ()  # open files that it is started with, beside its log
 
 
 def services(settings: Settings) -> list[Service]:

@@ -42,7 +42,8 @@ class ReceiverSettings(Table):
     """`[receiver]`: the front door."""
 
     host: str = "127.0.0.1"
-    reuse_port: bool = False  # several receivers on one port
+    processes: Count = 1  # of receivers that share the port
+    reuse_port: bool = False  # several receivers, started apart, on one port; `processes` does without
     queue_max: Count = 5_000  # requests that wait to be stored; one more is answered 503
     lock_wait_s: PositiveSeconds = 0.25  # a key that is locked longer waits apart from the others
     side_lane_s: PositiveSeconds = 5.0  # for how long it then does

@@ -29,9 +29,14 @@ class Supervisor:
     """`tell` gets one line for a person; `on_ready` is called once, when every service answers."""
 
     def __init__(
-        self, services: Sequence[Service], limits: SupervisorSettings, log: Path, tell: Callable[[str], None]
+        self,
+        services: Sequence[Service],
+        limits: SupervisorSettings,
+        log: Path | None,
+        tell: Callable[[str], None],
     ) -> None:
-        self.children = [Child(service, log / f"{service.name}.log") for service in services]
+        """Each writes to `NAME.log` in the folder `log`; without one, where we write."""
+        self.children = [Child(service, log and log / f"{service.name}.log") for service in services]
         self._limits = limits
         self._tell = tell
         self._stops = 0  # how often we were asked to stop; the second time is impatient
@@ -93,7 +98,7 @@ class Supervisor:
             if waiting and time.monotonic() > deadline:
                 raise Unavailable(
                     f"{waiting[0].service.name} is not ready after {self._limits.ready_within_s:g} s. "
-                    f"Its log is {waiting[0].log}."
+                    f"{_where(waiting[0])}."
                 )
             time.sleep(LOOK_S)
         return not self._stops
@@ -111,12 +116,12 @@ class Supervisor:
     def _mourn(self, child: Child, code: int) -> None:
         """Says what happened and sets the time of the next start, or raises when there is no point in one."""
         if code == CANNOT_START:
-            raise Misconfigured(child.last_words() or f"{child.service.name} cannot start; see {child.log}.")
+            raise Misconfigured(child.last_words() or f"{child.service.name} cannot start. {_where(child)}.")
         wait_s = child.blame(self._limits)
         if not child.expected:
             self._tell(
-                f"{child.service.name} ended unexpectedly ({_how(code)}) and is started again in {wait_s:.1f} s; "
-                f"its log is {child.log}"
+                f"{child.service.name} ended unexpectedly ({_how(code)}) and is started again in {wait_s:.1f} s"
+                + (f"; its log is {child.log}" if child.log else "")
             )
 
     def _until_ended(self, children: Sequence[Child], deadline: float) -> None:
@@ -145,6 +150,10 @@ class Supervisor:
 
 def _has_terminal() -> bool:
     return sys.stdin is not None and sys.stdin.isatty()
+
+
+def _where(child: Child) -> str:
+    return f"Its log is {child.log}" if child.log else "What it said stands above"
 
 
 def _is_ready(child: Child) -> bool:
