@@ -224,7 +224,7 @@ def _bound_one_of_many(element: Element, whole: bytes) -> None:
 def _require_storable(found: Identity) -> None:
     if len(found.type.encode("utf-8", "surrogatepass")) > TYPE_BYTES_MAX:
         raise Unfit(f"Its type is longer than {TYPE_BYTES_MAX} bytes.")
-    if not all(payload.is_storable(text) for text in (found.type, *found.key, *(found.occurrence or ()))):
+    if not payload.is_storable("".join((found.type, *found.key, *(found.occurrence or ())))):
         raise Unfit("Its type or an id has a NUL or half a surrogate pair, which is not text.")
 
 

@@ -49,6 +49,7 @@ class Configured(Adapter):
         for option, what in complaints(settings, self.template):
             raise self.wrong(option, what)
         self._before, self._after = self.template.split("{body}")
+        self._is_subscribed = bool(settings.subscription_header or settings.subscription_path)
 
     def _require_what_is_unpublished(self) -> None:
         for option in self.unpublished:
@@ -87,6 +88,8 @@ class Configured(Adapter):
             found = [] if document == [] else [Element(document, arrival.body)]
         else:
             found = super().elements(arrival)
+        if not self.settings.json_inside:
+            return found
         return [Element(self._opened(document), body) for document, body in found]
 
     def _opened(self, document: Any) -> Any:
@@ -99,31 +102,43 @@ class Configured(Adapter):
         type_ = self._type(document, headers)
         return Identity(
             type=type_,
-            key=(type_, *self._key(document, headers), *self._subscription(document, headers)),
+            key=(type_, *self._key(document, headers)),
             delivery_id=headers.get(s.delivery_header.lower(), ""),
             occurred_at=payload.moment(payload.look_up(document, s.time_path)) if s.time_path else None,
         )
 
     def _type(self, document: Any, headers: Headers) -> str:
         s = self.settings
-        found = payload.identity(_at(document, headers, s.type_header, s.type_path))
-        return s.type_constant or require_id(found or s.type_otherwise, "type")
+        if s.type_constant:
+            return s.type_constant
+        found = _at(document, headers, s.type_header, s.type_path)
+        if s.type_otherwise and payload.identity(found) is None:
+            return s.type_otherwise
+        return require_id(found, "type")
 
     def _key(self, document: Any, headers: Headers) -> tuple[str, ...]:
         s = self.settings
         if s.key_from_body:
-            return ("content", payload.content_digest(document, self.volatile).hex())
-        value = _at(document, headers, s.key_header, s.key_path)
-        if s.key_spelling == "message-id":
-            value = message_ids.in_headers(value) if isinstance(value, str) else None
-        key = self._decoded(require_id(value, "key"))
-        further = (require_id(payload.look_up(document, path), f"key ({path})") for path in s.key_with)
-        return key, *map(self._decoded, further)
+            key: tuple[str, ...] = ("content", payload.content_digest(document, self.volatile).hex())
+        else:
+            key = (
+                self._decoded(require_id(self._key_value(document, headers), "key")),
+                *self._further(document),
+            )
+        return key + self._subscription(document, headers) if self._is_subscribed else key
+
+    def _key_value(self, document: Any, headers: Headers) -> Any:
+        value = _at(document, headers, self.settings.key_header, self.settings.key_path)
+        if self.settings.key_spelling == "as-is":
+            return value
+        return message_ids.in_headers(value) if isinstance(value, str) else None
+
+    def _further(self, document: Any) -> list[str]:
+        found = [(path, payload.look_up(document, path)) for path in self.settings.key_with]
+        return [self._decoded(require_id(value, f"key ({path})")) for path, value in found]
 
     def _subscription(self, document: Any, headers: Headers) -> tuple[str, ...]:
         s = self.settings
-        if not (s.subscription_header or s.subscription_path):
-            return ()
         value = _at(document, headers, s.subscription_header, s.subscription_path)
         return ("subscription", require_id(value, "subscription"))
 
