@@ -3,63 +3,27 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 from ledger import payload
-from ledger.errors import Misconfigured
 from ledger.payload import Element, Malformed
 from ledger.receiver.log import note
 from ledger.receiver.sources.facts import Facts
 from ledger.receiver.sources.signing import SECRET_BYTES_MIN
+from ledger.receiver.sources.terms import Arrival as Arrival
+from ledger.receiver.sources.terms import Forged as Forged
+from ledger.receiver.sources.terms import Headers as Headers
+from ledger.receiver.sources.terms import Identity as Identity
+from ledger.receiver.sources.terms import Item as Item
+from ledger.receiver.sources.terms import Unfit as Unfit
+from ledger.receiver.sources.terms import WrongOption as WrongOption
+from ledger.receiver.sources.terms import bound, bound_one_of_many, require_storable
+from ledger.receiver.sources.terms import require_id as require_id
 from ledger.records import Delivery, Unusable, digest_of
 from ledger.settings import SourceSettings
 from ledger.settings_sources import Coded
-
-Item = Delivery | Unusable
-Headers = Mapping[str, str]  # by lower-case name; a field sent twice is joined with a comma (RFC 9110, 5.3)
-
-TYPE_BYTES_MAX = 200  # a type stands in an index, whose entries are limited to some 2,700 bytes
-ELEMENTS_MAX = 5_000  # of a body that is a list: all of them are stored in one transaction
-ELEMENT_BYTES_MAX = 1_000_000  # one of many that are stored together must not be what they wait for
-
-
-class Forged(Exception):
-    """The request is not authentic. Which check failed is nobody's business: the answer is the same for all."""
-
-
-class Unfit(Exception):
-    """An authentic element that cannot be an event; the message is the reason that quarantine shows."""
-
-
-class WrongOption(Misconfigured):
-    """An option of [sources.NAME] that cannot work; `what` follows its name in a sentence."""
-
-    def __init__(self, source: str, option: str, what: str) -> None:
-        super().__init__(f"[sources.{source}] {option} {what}.")
-        self.option, self.what = option, what
-
-
-class Arrival(NamedTuple):
-    """One request as it came: the exact bytes, and the target (path and query) as its first line spelled it."""
-
-    headers: Headers
-    body: bytes
-    received_at: datetime
-    target: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Identity:
-    """What an adapter says of one event. The parts of a key are length-prefixed into its digest."""
-
-    type: str
-    key: tuple[str, ...]
-    occurrence: tuple[str, ...] | None = None
-    delivery_id: str = ""
-    occurred_at: datetime | None = None
 
 
 class Adapter(ABC):
@@ -139,7 +103,7 @@ class Adapter(ABC):
             raise Malformed("It is empty.")
         try:
             elements = self.elements(arrival)
-            _bound(elements)
+            bound(elements)
         except Malformed:
             raise
         except Unfit as error:
@@ -151,7 +115,7 @@ class Adapter(ABC):
     def _item(self, arrival: Arrival, element: Element, index: int) -> Item:
         """A bad one goes to quarantine, its neighbours do not."""
         try:
-            _bound_one_of_many(element, arrival.body)
+            bound_one_of_many(element, arrival.body)
             return self.delivery(self.identity(element.document, arrival), element, arrival.headers)
         except Unfit as error:
             return self.unusable(str(error), element.body, index)
@@ -171,7 +135,7 @@ class Adapter(ABC):
 
     def delivery(self, found: Identity, element: Element, headers: Headers) -> Delivery:
         """The event that was found. Raises Unfit when its words cannot be stored as text."""
-        _require_storable(found)
+        require_storable(found)
         return Delivery(
             namespace=self.settings.namespace,
             source=self.name,
@@ -209,28 +173,3 @@ class Adapter(ABC):
     def wrong(self, option: str, what: str) -> WrongOption:
         """To raise: an option of this source that cannot work."""
         return WrongOption(self.name, option, what)
-
-
-def _bound(elements: Sequence[Element]) -> None:
-    if len(elements) > ELEMENTS_MAX:
-        raise Unfit(f"It has {len(elements)} elements; {ELEMENTS_MAX} can be taken at once.")
-
-
-def _bound_one_of_many(element: Element, whole: bytes) -> None:
-    if element.body is not whole and len(element.body) > ELEMENT_BYTES_MAX:
-        raise Unfit(f"It has {len(element.body)} bytes; an element of a list may have {ELEMENT_BYTES_MAX}.")
-
-
-def _require_storable(found: Identity) -> None:
-    if len(found.type.encode("utf-8", "surrogatepass")) > TYPE_BYTES_MAX:
-        raise Unfit(f"Its type is longer than {TYPE_BYTES_MAX} bytes.")
-    if not payload.is_storable("".join((found.type, *found.key, *(found.occurrence or ())))):
-        raise Unfit("Its type or an id has a NUL or half a surrogate pair, which is not text.")
-
-
-def require_id(value: Any, name: str) -> str:
-    """The text of an id. Raises Unfit, because a missing id must never become a key like any other missing one."""
-    text = payload.identity(value)
-    if text is None:
-        raise Unfit(f"It has no usable {name}.")
-    return text
