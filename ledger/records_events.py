@@ -103,6 +103,20 @@ class Event:
     passed_over: int | None = None
     overtaken_by: int | None = None
 
+    @property
+    def at(self) -> datetime:
+        """When it happened by the source's word; when we accepted it, where the source says nothing."""
+        return self.occurred_at or self.accepted_at
+
+    def is_newer(self, at: datetime | None, event_id: int | None) -> bool:
+        """Whether it may overwrite what the event `event_id` of the time `at` left: by time, then by id; None: nothing.
+
+        The same event always may, so that working it again changes nothing that its first time did not.
+        """
+        if at is None or event_id is None or event_id == self.id:
+            return True
+        return (self.at, self.id) > (at, event_id)
+
     def json(self) -> Any:
         """The body parsed by the rules that accepted it: no number is rounded (fractions are `decimal.Decimal`).
 

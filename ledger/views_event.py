@@ -100,6 +100,7 @@ class Story:
     """One event. `body_bytes` is None when its content is no longer kept; `not_compared` are those of its `duplicates` that
     may have said something else: the first content was gone. A key that is not `key_kept` makes a new event.
     `about_sends` are sends it tells about.
+    `waits_behind`: an event with the same ordering key goes first; 0: none. The marks are those of `ledger.records.Event`.
 
     `cut`: it has more parts of some sort than are read.
     """
@@ -125,6 +126,9 @@ class Story:
     lease_until: datetime | None
     last_error: str | None
     ended_at: datetime | None
+    waits_behind: int
+    passed_over: int | None
+    overtaken_by: int | None
     version: int
     now: datetime
     duplicates: int
@@ -155,7 +159,8 @@ class Story:
 ONE = """
 SELECT e.id, e.namespace, e.source, e.type, e.event_key, e.delivery_id, e.occurred_at, e.accepted_at, e.state, e.ending, e.mode,
        e.run, e.key_digest IS NOT NULL AS key_kept, e.due_at, e.attempts, e.attempts_max, e.claimed_at, e.lease_until, e.last_error,
-       e.ended_at, e.version, now() AS now, coalesce(w.name, left(CAST(e.claimed_by AS text), 8)) AS worker,
+       e.ended_at, e.waits_behind, e.passed_over,
+       e.overtaken_by, e.version, now() AS now, coalesce(w.name, left(CAST(e.claimed_by AS text), 8)) AS worker,
        d.duplicates, d.not_compared, d.first_again_at, d.last_again_at, coalesce(s.content_type, '') AS content_type, s.bytes AS body_bytes
 FROM nottwice.events e
 LEFT JOIN nottwice.workers w ON w.id = e.claimed_by

@@ -129,5 +129,6 @@ def _pairs(story: Story) -> list[tuple[str, str]]:
         ("Worker", story.worker or ""),
         ("Run", f"{story.run}, {story.mode}" if story.run > 1 else ""),
         ("Content type", story.content_type),
+        ("Order", events_story.order(story)),
     ]
     return [(name, value) for name, value in pairs if value]

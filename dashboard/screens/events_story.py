@@ -87,6 +87,8 @@ def _state(story: Story) -> str:
 def lead(story: Story) -> str:
     """One sentence of where it stands."""
     match story.state:
+        case "pending" if story.waits_behind:
+            return f"It waits for event {story.waits_behind}, which has the same ordering key and goes first."
         case "pending" if story.due_at and story.due_at > story.now:
             return f"Next try at {moment(story.due_at, story.now)} UTC."
         case "pending":
@@ -100,6 +102,14 @@ def lead(story: Story) -> str:
     if story.ending == "unhandled":
         return "No worker ever had a handler for it."
     return "Nothing more happens with it."
+
+
+def order(story: Story) -> str:
+    """What its last claim found among the events with its ordering key; "" when all before it had ended well."""
+    before = f"event {story.passed_over} before it was set aside" if story.passed_over else ""
+    later = f"event {story.overtaken_by} after it was done first" if story.overtaken_by else ""
+    found = "; ".join(part for part in (before, later) if part)
+    return found[:1].upper() + found[1:]
 
 
 def _since(at: datetime | None, story: Story) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from sqlalchemy.exc import IntegrityError
 
 from ledger import order, work, workers
 from ledger.database import Transaction
-from ledger.records import ClaimedEvent, digest_of
+from ledger.records import ClaimedEvent, Event, Mode, digest_of
 from tests.fix_events import WAIT_S, Crowd, Ledger, delivery, worker
 
 W = worker()
@@ -318,3 +319,28 @@ def test_only_a_pending_event_of_a_lane_may_be_lined_up(book: Ledger, damage: st
     stored(book, "a", "k1")
     with pytest.raises(IntegrityError, match="only_a_pending_event_of_a_lane_waits"):
         book.run(f"UPDATE nottwice.events SET {damage}")
+
+
+# ── Newer data ────────────────────────────────────────────────────────────────────────────────────────
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+def event(id_: int, at: datetime | None) -> Event:
+    accepted_at = NOON + timedelta(days=1)
+    return Event(id_, "acme", "shop", "x", "k", b"", accepted_at, at, Mode.FIRST, 1)
+
+
+@pytest.mark.parametrize(
+    ("id_", "minutes", "is_newer"),
+    [(7, 0, True), (7, -1, True), (6, 0, False), (8, 0, True), (6, 1, True), (8, -1, False)],
+)
+def test_newer_is_later_or_as_late_with_a_higher_number_or_the_same_event(
+    id_: int, minutes: int, is_newer: bool
+) -> None:
+    assert event(id_, NOON + timedelta(minutes=minutes)).is_newer(NOON, 7) is is_newer
+
+
+def test_everything_is_newer_than_nothing_and_acceptance_stands_in_for_a_missing_time() -> None:
+    assert event(1, None).is_newer(None, None)
+    assert event(1, None).is_newer(NOON, 7) and event(1, None).at == NOON + timedelta(days=1)
