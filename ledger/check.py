@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
-from ledger import audit_memory, refusals
+from ledger import audit_memory, refusals, retention_walk
 from ledger.awake import as_viewer, visit
 from ledger.database import Transaction
 from ledger.embedded import Cluster
@@ -43,7 +43,12 @@ def look(settings: Settings) -> list[Finding]:
         return [_critical(f"The PostgreSQL of {settings.home} is {state}, so nothing is accepted or worked.")]
     try:
         with visit(settings) as database:
-            found = database.run(lambda tx: findings(tx, settings.alerts, receives=bool(settings.sources)))
+            found = database.run(
+                lambda tx: [
+                    *findings(tx, settings.alerts, receives=bool(settings.sources)),
+                    *_unpruned(tx, settings),
+                ]
+            )
     except (Misconfigured, Unavailable) as error:
         return [_critical(" ".join(str(error).split()))]
     return sorted(found, key=lambda finding: -finding.level)
@@ -130,6 +135,14 @@ def _record(tx: Transaction) -> Iterator[Finding]:
     last = audit_memory.last_check(tx)
     if last is not None and last.broken is not None:
         yield _critical(f"The record is not whole: {last.broken.words} Do not change anything.")
+
+
+def _unpruned(tx: Transaction, settings: Settings) -> Iterator[Finding]:
+    """Asked last: it makes this transaction read in the order of indexes."""
+    late = max(retention_walk.overdue(tx, settings.retention), key=lambda one: one.late_s, default=None)
+    if late is not None and late.late_s > settings.alerts.unpruned_s:
+        what = f"{late.rule.what} of {plain(late.namespace)} are over their time, the oldest for {duration(late.late_s)}"
+        yield Finding(Level.WARNING, f"{what}. Does a worker run? By hand: nottwice prune.")
 
 
 # One that was started again under its name is not missed, and one that ended in order is not either.

@@ -57,3 +57,19 @@ def fold(tx: Transaction, *, older_than_s: float = 86_400.0) -> int:
            SELECT FROM old""",
         s=older_than_s,
     ).rowcount
+
+
+def fold_hours(tx: Transaction, *, older_than_s: float) -> int:
+    """Fold old hours into months; returns the rows taken. A month stands under its first hour. Sums stay as they were."""
+    return tx.execute(
+        """WITH old AS (
+               DELETE FROM nottwice.counters_hourly
+               WHERE hour < date_trunc('month', now() - make_interval(secs => :s)) AND hour <> date_trunc('month', hour)
+               RETURNING date_trunc('month', hour) AS hour, namespace, metric, n),
+           folded AS (
+               INSERT INTO nottwice.counters_hourly (hour, namespace, metric, n)
+               SELECT hour, namespace, metric, sum(n) FROM old GROUP BY 1, 2, 3 ORDER BY 1, 2, 3
+               ON CONFLICT (hour, namespace, metric) DO UPDATE SET n = nottwice.counters_hourly.n + excluded.n)
+           SELECT FROM old""",
+        s=older_than_s,
+    ).rowcount

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from ledger import counters
+from ledger import counters, refusals
 from ledger.database import Database, Transaction
 from ledger.retention_actions import STRANGERS, STRANGERS_COUNTED
 from ledger.retention_rules import Rule
@@ -37,6 +37,14 @@ class Pruned:
     rows: int
     content_bytes: int = 0
     namespace: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """What one turn removed, by what it is, and whether more is left than fitted into it."""
+
+    counts: Mapping[str, int]
+    more: bool
 
 
 def prune(
@@ -98,44 +106,44 @@ RETURNING duty
 END = "UPDATE nottwice.maintenance SET resume_at = clock_timestamp() + make_interval(secs => :pause_s) WHERE duty = :duty"
 
 
-def round_(
-    database: Database, settings: RetentionSettings, once_ever: Sequence[str] = ()
-) -> Mapping[str, int] | None:
+def round_(database: Database, settings: RetentionSettings, once_ever: Sequence[str] = ()) -> Round | None:
     """A worker's turn: a batch of each kind and namespace after the other, for `round_within_s` at most.
 
-    Returns how many rows of what; None when it is not time yet, or another worker has the turn. While more is left,
-    the next turn comes after `pause_s`, else after `round_every_s`.
+    None when it is not time yet, or another worker has the turn. While more is left the next turn comes after
+    `pause_s`, else after `round_every_s`.
     """
     if not database.run(partial(_begin, lease_s=LEASE_S)):
         return None
     pause_s = settings.pause_s
     try:
-        counts, more = _turn(database, settings, once_ever)
-        pause_s = settings.pause_s if more else settings.round_every_s
+        done = _turn(database, settings, once_ever)
+        pause_s = settings.pause_s if done.more else settings.round_every_s
     finally:
         database.run(lambda tx: tx.execute(END, duty=DUTY, pause_s=pause_s) and None)
-    return counts
+    return done
 
 
 def _begin(tx: Transaction, *, lease_s: float) -> bool:
     return tx.first(BEGIN, duty=DUTY, lease_s=lease_s) is not None
 
 
-def _turn(
-    database: Database, settings: RetentionSettings, once_ever: Sequence[str]
-) -> tuple[Mapping[str, int], bool]:
-    ends_at, counts = time.monotonic() + settings.round_within_s, Counter[str]()
-    walks = deque(Walk(one.rule, one.namespace, settings, once_ever) for one in _due(database, settings))
-    while walks and time.monotonic() < ends_at:
+def _turn(database: Database, settings: RetentionSettings, once_ever: Sequence[str]) -> Round:
+    latest_first = sorted(_due(database, settings), key=lambda one: -one.late_s)
+    walks = deque(Walk(one.rule, one.namespace, settings, once_ever) for one in latest_first)
+    ends_at, counts, is_time = time.monotonic() + settings.round_within_s, Counter[str](), True
+    while walks and is_time:  # one batch at the least, else the turns of a slow server would do nothing
         walk = walks.popleft()
         before = walk.rows
         walk.step(database)
         counts[walk.rule.what] += walk.rows - before
         if not walk.done:
             walks.append(walk)
+        is_time = time.monotonic() < ends_at
     if not walks:
         counts[STRANGERS_WHAT] += database.run(partial(_strangers_page, settings=settings))
-    return +counts, bool(walks) or counts[STRANGERS_WHAT] >= settings.batch_rows
+        database.run(partial(counters.fold_hours, older_than_s=settings.keys_days_max * DAY_S))
+        database.run(partial(refusals.fold_hours, older_than_s=settings.keys_days_max * DAY_S))
+    return Round(+counts, more=bool(walks) or counts[STRANGERS_WHAT] >= settings.batch_rows)
 
 
 # ── What has no namespace ─────────────────────────────────────────────────────────────────────────────

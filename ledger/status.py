@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ledger import retention_walk
 from ledger.awake import as_viewer, visit
 from ledger.database import Transaction
 from ledger.settings import Settings
@@ -24,7 +25,8 @@ def read(settings: Settings) -> dict[str, Any]:
     """
     with visit(settings) as database, database.transaction() as tx:
         as_viewer(tx)
-        return status(tx, worker_silent_s=settings.alerts.worker_silent_s)
+        found = status(tx, worker_silent_s=settings.alerts.worker_silent_s)
+        return found | {"unpruned_s": round(retention_walk.late_s(tx, settings.retention), 3)}
 
 
 def status(tx: Transaction, *, worker_silent_s: float = WORKER_SILENT_S) -> dict[str, Any]:

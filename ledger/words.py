@@ -83,6 +83,7 @@ def _figures(found: Mapping[str, Any]) -> list[tuple[Text, Text]]:
         "conflicts": (f"{found['conflicts']:,}", bool(found["conflicts"])),
         "quarantined": (f"{found['quarantined']:,}", bool(found["quarantined"])),
         "refused in 1 h": (f"{sum(found['refused'].values()):,}", False),
+        "to be pruned for": (f"{found['unpruned_s']:,.0f} s", False),
     }
     return [(Text(name), Text(value, WRONG if wrong else "")) for name, (value, wrong) in figures.items()]
 

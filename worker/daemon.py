@@ -29,6 +29,7 @@ from worker.left_over import LeftOver
 from worker.maintenance import Duty, Maintenance
 from worker.observer import note
 from worker.providers import Provider
+from worker.pruning import Pruning
 from worker.reconciler import Reconciler
 from worker.sender import Sender
 from worker.words import in_words
@@ -129,7 +130,10 @@ class Daemon:
         self._reconciler = Reconciler(database, settings, self._providers, worker)
         looks = Duty("look", LOOKS_S, self._reconciler.pump, if_told=True)
         self._left_over = LeftOver(own, settings)
-        self._maintenance = Maintenance(own, settings.worker, looks, *self._left_over.duties)
+        self._pruning = Pruning(own, settings)
+        self._maintenance = Maintenance(
+            own, settings.worker, looks, *self._left_over.duties, self._pruning.duty
+        )
         self._executor = Executor(database, settings, self._handlers, worker, self._heartbeat)
         self._sender = Sender(
             database, settings, self._providers, worker, self._heartbeat, self._executor.tell
@@ -200,6 +204,7 @@ class Daemon:
             return
         self._settings = settings = anew.settings
         self._maintenance.use(settings.worker)
+        self._pruning.use(settings)
         self._way.use(settings.worker)
         self._executor.use(settings)
         self._sender.use(settings, anew.providers)
