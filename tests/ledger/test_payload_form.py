@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from contextlib import suppress
+from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from ledger.payload import Malformed
 from ledger.payload_form import FIELDS_MAX, as_text, json_of, looks_like_form, read
+from ledger.records import Event, Mode
 
 DISPOSITION = b"Content-Disposition: form-data; name="
 MULTIPART = st.lists(
@@ -109,3 +111,15 @@ def test_only_a_whole_form_is_shown_as_one() -> None:
     assert looks_like_form(b"payload=%7B%7D") and looks_like_form(form((DISPOSITION + b'"a"', b"1")))
     for other in (b"{}", b"a = b", b"caf\xe9=1", b"--x\r\nhello", b"", b"two words"):
         assert not looks_like_form(other)
+
+
+def event(body: bytes) -> Event:
+    return Event(1, "acme", "hooks", "t", "k", body, datetime(2026, 3, 1, tzinfo=UTC), None, Mode.FIRST, 1)
+
+
+def test_a_handler_reads_json_however_it_came_and_a_forms_fields() -> None:
+    assert event(b'{"a":1}').json() == event(b"payload=%7B%22a%22%3A1%7D").json() == {"a": 1}
+    assert event(b"a=caf%E9").form().problems.keys() == {"a"}
+    for body in (b"a=1", b"payload=x", b"--x"):
+        with pytest.raises(Malformed):
+            event(body).json()
