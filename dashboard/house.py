@@ -114,7 +114,10 @@ class House:
     def _snapshot(self) -> views.Snapshot:
         # A worker gives three signs a lease: whoever missed all of them has lost its work, whatever alerts wait for.
         silent_s = min(self.settings.worker.lease_s, self.settings.alerts.worker_silent_s)
-        return self.database.run(lambda tx: views.snapshot(tx, silent_s=silent_s), role=Role.VIEWER)
+        unknown_s = self.settings.alerts.endpoints_unknown_s
+        return self.database.run(
+            lambda tx: views.snapshot(tx, silent_s=silent_s, unknown_s=unknown_s), role=Role.VIEWER
+        )
 
     def _hour(self) -> views.Hour:
         lease_s = self.settings.worker.lease_s

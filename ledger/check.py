@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
-from ledger import audit_memory, refusals, retention_walk
+from ledger import audit_memory, endpoints, refusals, retention_walk
 from ledger.awake import as_viewer, visit
 from ledger.database import Transaction
 from ledger.embedded import Cluster
@@ -62,7 +62,7 @@ def findings(tx: Transaction, limits: AlertSettings, *, receives: bool = False) 
     found = [*_processes(tx, limits), *_waiting(counts, waits, limits), *_pauses(tx, limits)]
     if receives and not counts["receivers"]:
         found.append(_critical("No receiver is alive: no webhook is accepted. Start one: nottwice receive."))
-    return [*found, *_too_many(counts, limits), *_refused(tx, limits), *_record(tx)]
+    return [*found, *_endpoints(tx, limits), *_too_many(counts, limits), *_refused(tx, limits), *_record(tx)]
 
 
 # Live rows alone, each over its partial index.
@@ -128,6 +128,32 @@ WORDS = {
     Refusal.NO_ROOM: "more bodies at once than [receiver] in_hand_bytes_max.",
     Refusal.NOT_STORED: "the database did not store them in time; the sender tries again.",
 }
+
+
+def _endpoints(tx: Transaction, limits: AlertSettings) -> Iterator[Finding]:
+    """Off is what the provider said; what it does not say is not known, and no more than a warning."""
+    for off in endpoints.off(tx):
+        what = "no longer lists" if off.state == "gone" else "has switched off"
+        where = f" ({plain(off.url)})" if off.url else ""
+        yield Finding(
+            Level.CRITICAL if off.alone else Level.WARNING,
+            f"{off.label} {what} our webhook endpoint {plain(off.endpoint_id)}{where}, seen {duration(off.since_s)} ago: "
+            "what it would bring is not delivered. Switch it on there, then: nottwice catch-up.",
+        )
+    for account in endpoints.watched(tx):
+        if account.silent_s > limits.endpoints_unknown_s:
+            why = f" {plain(account.words)}" if account.words else ""
+            yield Finding(
+                Level.WARNING,
+                f"Whether {account.label} still posts to our webhook endpoints ({plain(account.account)}) is not known "
+                f"since {duration(account.silent_s)}.{why}",
+            )
+        elif account.answered and not account.known:
+            yield Finding(
+                Level.WARNING,
+                f"{account.label} lists no webhook endpoint of account {plain(account.account)} that leads to a source of "
+                "ours. Name it in [providers] as endpoints, or set [worker] endpoints_every_s to 0.",
+            )
 
 
 def _record(tx: Transaction) -> Iterator[Finding]:

@@ -29,6 +29,7 @@ class WorkerSettings(Table):
     decided_wait_s: Seconds = 15.0  # a send that a person decided can be taken back for this long
     look_slots: Count = 2  # look-ups at once
     look_waits_s: Annotated[tuple[PositiveSeconds, ...], Field(min_length=1)] = (5.0, 30.0, 120.0)
+    endpoints_every_s: Seconds = 300.0  # between two questions whether our webhook endpoints are on; 0: never
     # since a doubt began: first, second … look-up; then every last one's time while evidence is waited for
 
     @model_validator(mode="after")

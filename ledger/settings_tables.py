@@ -42,6 +42,9 @@ class ProviderSettings(Table):
     margin_s: Seconds = 900.0
     timeout_s: PositiveSeconds = 30.0
     log_url: str = ""  # where a person finds the provider's own log
+    endpoints: tuple[
+        Name, ...
+    ] = ()  # ids of the webhook endpoints that lead to us, where their addresses do not tell
 
 
 class ActionSettings(Table):
@@ -76,6 +79,7 @@ class AlertSettings(Table):
     unhandled_max: Number = 0
     conflicts_max: Number = 0
     quarantined_max: Number = 0
+    endpoints_unknown_s: PositiveSeconds = 3600.0  # since a provider last said whether our endpoints are on
     refused_max: Number = 10  # requests of one source, for one reason, in an hour
 
 

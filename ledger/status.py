@@ -53,6 +53,11 @@ def status(tx: Transaction, *, worker_silent_s: float = WORKER_SILENT_S) -> dict
         "workers": row.workers,
         "receivers": row.receivers,
         "refused": row.refused or {},
+        "endpoints": {
+            "on": row.endpoints_on,
+            "off": row.endpoints_off,
+            "unanswered": row.endpoints_unanswered,
+        },
     }
 
 
@@ -101,6 +106,9 @@ SELECT
     (SELECT count(*) FROM nottwice.quarantine WHERE settled_at IS NULL) AS quarantined,
     coalesce((SELECT n FROM alive WHERE kind = 'worker'), 0) AS workers,
     coalesce((SELECT n FROM alive WHERE kind = 'receiver'), 0) AS receivers,
+    (SELECT count(*) FROM nottwice.endpoints WHERE state = 'enabled') AS endpoints_on,
+    (SELECT count(*) FROM nottwice.endpoints WHERE state <> 'enabled') AS endpoints_off,
+    (SELECT count(*) FROM nottwice.endpoint_polls WHERE unanswered_since IS NOT NULL) AS endpoints_unanswered,
     (SELECT json_object_agg(reason, n) FROM (SELECT reason, sum(n) AS n FROM nottwice.refusals
                                              WHERE minute > now() - interval '1 hour' GROUP BY reason) AS r) AS refused
 """

@@ -8,9 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+from ledger import endpoints
 from ledger.database import Transaction
 
 LEASES_MAX = 200
+UNKNOWN_S = 3600.0
 SILENT_NAMED_S = 600.0  # a worker that is silent for longer is history
 
 
@@ -39,6 +41,8 @@ class Snapshot:
     workers: int
     last_sign_s: float | None
     silent: tuple[tuple[str, float], ...] = ()
+    endpoints_off: tuple[endpoints.Off, ...] = ()
+    endpoints_unknown: tuple[endpoints.Watched, ...] = ()
 
     @property
     def stuck(self) -> int:
@@ -90,8 +94,10 @@ FROM claims, actions, workers
 """
 
 
-def snapshot(tx: Transaction, *, silent_s: float) -> Snapshot:
-    """Everything the figures say. A worker without a sign for `silent_s` counts as silent."""
+def snapshot(tx: Transaction, *, silent_s: float, unknown_s: float = UNKNOWN_S) -> Snapshot:
+    """Everything the figures say. A worker without a sign for `silent_s` counts as silent, and of a provider that has
+    not said for `unknown_s` whether our endpoints are on, it is not known.
+    """
     silent = tx.all(
         """SELECT w.name, nottwice.seconds_since(w.seen_at) AS silent_s FROM nottwice.workers w
            WHERE w.kind = 'worker' AND w.stopped_at IS NULL AND w.seen_at <= now() - make_interval(secs => :silent_s)
@@ -103,7 +109,12 @@ def snapshot(tx: Transaction, *, silent_s: float) -> Snapshot:
         named_s=max(SILENT_NAMED_S, 10 * silent_s),
     )
     row = tx.one(SNAPSHOT, silent_s=silent_s)
-    return Snapshot(**row._asdict(), silent=tuple((s.name, s.silent_s) for s in silent))
+    return Snapshot(
+        **row._asdict(),
+        silent=tuple((s.name, s.silent_s) for s in silent),
+        endpoints_off=endpoints.off(tx),
+        endpoints_unknown=tuple(one for one in endpoints.watched(tx) if one.silent_s > unknown_s),
+    )
 
 
 @dataclass(frozen=True, slots=True)

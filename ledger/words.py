@@ -82,6 +82,7 @@ def _figures(found: Mapping[str, Any]) -> list[tuple[Text, Text]]:
         "unhandled": (f"{found['unhandled']:,}", bool(found["unhandled"])),
         "conflicts": (f"{found['conflicts']:,}", bool(found["conflicts"])),
         "quarantined": (f"{found['quarantined']:,}", bool(found["quarantined"])),
+        "endpoints off": (f"{found['endpoints']['off']:,}", bool(found["endpoints"]["off"])),
         "refused in 1 h": (f"{sum(found['refused'].values()):,}", False),
         "to be pruned for": (f"{found['unpruned_s']:,.0f} s", False),
     }

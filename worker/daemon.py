@@ -22,6 +22,7 @@ from ledger.records import Worker
 from ledger.settings import Settings
 from worker import reload
 from worker.alone import MakingWay
+from worker.endpoints import EndpointWatch
 from worker.executor import BESIDE, Executor
 from worker.handlers import Handlers
 from worker.heartbeat import Heartbeat, clock
@@ -111,9 +112,9 @@ class Daemon:
     def _open(self) -> None:
         """Connect, check the schema, register. Raises Unavailable, WrongSchema."""
         settings = self._settings
-        # The group, what is settled beside it, each call and look-up, and the loop's claims.
+        # The group, what is settled beside it, each call and look-up, the endpoints' watch, and the loop's claims.
         calls = settings.worker.send_slots + settings.worker.look_slots
-        database = settings.open_database("worker", pool_size=calls + BESIDE + 2)
+        database = settings.open_database("worker", pool_size=calls + BESIDE + 3)
         try:
             schema.check(database, app_sql=settings.app_sql)
             database.run(lambda tx: workers.register(tx, self.worker))
@@ -131,9 +132,9 @@ class Daemon:
         looks = Duty("look", LOOKS_S, self._reconciler.pump, if_told=True)
         self._left_over = LeftOver(own, settings)
         self._pruning = Pruning(own, settings)
-        self._maintenance = Maintenance(
-            own, settings.worker, looks, *self._left_over.duties, self._pruning.duty
-        )
+        self._endpoints = EndpointWatch(database, settings, self._providers)
+        further = (looks, *self._left_over.duties, self._pruning.duty, self._endpoints.duty)
+        self._maintenance = Maintenance(own, settings.worker, *further)
         self._executor = Executor(database, settings, self._handlers, worker, self._heartbeat)
         self._sender = Sender(
             database, settings, self._providers, worker, self._heartbeat, self._executor.tell
@@ -210,6 +211,7 @@ class Daemon:
         self._sender.use(settings, anew.providers)
         self._reconciler.use(settings, anew.providers)
         self._left_over.use(settings)
+        self._endpoints.use(settings, anew.providers)
         note("configuration read", config=str(settings.config), after_restart=anew.after_restart)
 
     # ── Ending ────────────────────────────────────────────────────────────────────────────────────────
@@ -232,6 +234,7 @@ class Daemon:
         self._finish(grace_s * 0.9, lambda: self._stops > 1)
         self._executor.hand_back()
         self._reconciler.join(LAST_LOOK_S)
+        self._endpoints.join(LAST_LOOK_S)
         self._heartbeat.stop()
         self._say_goodbye()
         guard.cancel()

@@ -6,7 +6,7 @@ import pandas as pd
 import streamlit as st
 from streamlit.elements.lib.column_types import ColumnConfig
 
-from dashboard import session
+from dashboard import endpoints, session
 from dashboard.colours import PILLS, State
 from dashboard.components import mode, too_slow
 from dashboard.lists import listed
@@ -36,6 +36,7 @@ def draw() -> None:
     asked = st.query_params.get("show", "events")
     segment = asked if asked in SEGMENTS else "events"
     title = st.empty()
+    endpoints.notices(session.figures().figures)
     with st.container(horizontal=True, vertical_alignment="center"):
         st.session_state["events_segment"] = segment
         st.segmented_control(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from dashboard import charts, session
+from dashboard import charts, endpoints, session
 from dashboard.charts import Bar
 from dashboard.components import age_caption, database_gone, mode
 from dashboard.house import CHARTS_EVERY, Glance
@@ -38,6 +38,7 @@ def _figures() -> None:
         st.rerun()  # the count in the navigation is drawn in full runs only
     gone = glance.gone_since is not None
     st.title(f"As last counted: {answer(now)}" if gone else answer(now), anchor=False)
+    endpoints.notices(now)
     _links(now, glance)
     _metrics(now)
     _states(now)
@@ -56,6 +57,8 @@ def answer(now: Snapshot) -> str:
         needs.append(many(now.for_people, "send waits for a person", "sends wait for a person"))
     if now.stuck:
         needs.append(many(now.stuck, "piece of work is stuck", "pieces of work are stuck"))
+    if now.endpoints_off:
+        needs.append(endpoints.off_words(now))
     return f"Work is moving. {', '.join(needs) or 'Nothing needs you'}."
 
 
@@ -183,6 +186,7 @@ def _empty() -> None:
     if glance.figures is not None and glance.figures.any_event:
         st.rerun()
     st.title("Nothing has arrived yet.", anchor=False)
+    endpoints.notices(glance.figures)
     settings = session.house().settings
     source = next(iter(settings.sources), "SOURCE")
     with st.container(border=True):

@@ -63,7 +63,7 @@ class Entrance:
 
     def _begin(self, question: Question, _: list[bytes]) -> dict[str, Any]:
         self._adapter = self._found_adapter(question["source"])
-        kept_days = self._settings.retention.event_keys_days
+        kept_days = self._settings.retention.of(self._adapter.settings.namespace).event_keys_days
         sql = "SELECT now() - make_interval(secs => :kept_s) AS at"
         self._horizon = self._database.run(lambda tx: tx.one(sql, kept_s=kept_days * DAY_S).at)
         run = self._database.run(lambda tx: self._run(tx, question)) if question["go"] else None

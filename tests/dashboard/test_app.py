@@ -7,6 +7,9 @@ from streamlit import config
 from streamlit.testing.v1 import AppTest
 
 from dashboard.screens.overview import _workers, answer
+from ledger import endpoints
+from ledger.database import Transaction
+from ledger.endpoints import Endpoint, Off
 from ledger.views import Snapshot
 from tests.dashboard.conftest import App
 from tests.fix_seed import RECEIPT, House, desk, full, mail
@@ -47,6 +50,32 @@ def test_a_full_overview_answers_in_its_heading(app: App, house: House) -> None:
     assert labels["Waiting for a person"] == "7 sends" and labels["Workers"] == "4 of 5"
 
 
+def test_an_endpoint_that_is_off_or_not_known_is_said_on_overview_and_events(app: App, house: House) -> None:
+    full(house)
+    switched_off(house)
+    at = app(person=2)
+    assert titles(at)[0].endswith(", 1 webhook endpoint is off.")
+    for page in (at, app("events", person=2)):
+        (notice,) = page.warning
+        assert "**AgentMail has switched off our webhook endpoint**" in notice.value
+        assert any(
+            "AgentMail still posts to our webhook endpoints is not known" in one.value for one in page.info
+        )
+        assert not any("evil" in one.value for one in (*page.warning, *page.info)), "an address is not ours"
+
+
+def switched_off(house: House) -> None:
+    """A provider that said so two hours ago, and has not answered since."""
+    hostile = Endpoint("ep_[x](https://evil.example)", "https://evil.example/**", "disabled")
+
+    def said(tx: Transaction) -> None:
+        asked_at = endpoints.ask(tx, "acme", "AgentMail", every_s=0)
+        assert asked_at is not None and endpoints.answered(tx, "acme", asked_at, [hostile])
+        tx.execute("UPDATE nottwice.endpoint_polls SET answered_at = now() - interval '2 h'")
+
+    house.db.run(said)
+
+
 @pytest.mark.parametrize(
     ("workers", "silent", "words"),
     [
@@ -80,6 +109,9 @@ def test_it_refuses_an_address_beyond_this_machine(app: App) -> None:
     assert titles(app()) == ["The console does not listen beyond this machine without sign-in."]
 
 
+OFF = Off("ep_1", "https://example.com/", "disabled", "acme", "AgentMail", 60.0, True)
+
+
 def snapshot(**differs: object) -> Snapshot:
     quiet: dict[str, object] = dict.fromkeys(Snapshot.__slots__, 0) | {
         "any_event": True,
@@ -98,6 +130,7 @@ def snapshot(**differs: object) -> Snapshot:
             "Work is moving. 4 sends wait for a person, 3 pieces of work are stuck.",
         ),
         (snapshot(needs_review=1), "Work is moving. 1 send waits for a person."),
+        (snapshot(endpoints_off=(OFF,)), "Work is moving. 1 webhook endpoint is off."),
         (snapshot(workers=0, last_sign_s=74.0), "Work stands still: no worker has given a sign for 74 s."),
         (snapshot(workers=0, last_sign_s=None), "Work stands still: no worker has ever run."),
         (snapshot(any_event=False), "Nothing has arrived yet."),

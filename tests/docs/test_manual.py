@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
+from ledger.examples import message_received
 from tests.docs.book import Reader, blocks
+from tests.fix_sandbox import Sandbox
 
 ROOT = Path(__file__).parents[2]
 PAGES = [page for page in (*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")) if page.name != "LICENSE.md"]
@@ -27,6 +31,25 @@ def ports(unused_ports: Callable[[int], list[int]]) -> dict[str, str]:
 def test_a_handler_is_written_and_answers(tmp_path: Path, ports: dict[str, str]) -> None:
     with Reader(tmp_path, ports) as reader:
         assert reader.follow(ROOT / "docs" / "write-a-handler.md") == 9
+
+
+def test_an_outage_is_caught_up(
+    tmp_path: Path, ports: dict[str, str], database_url: str, sandbox: Sandbox
+) -> None:
+    for hours in (5, 4, 3):
+        at = (datetime.now(UTC) - timedelta(hours=hours)).isoformat()
+        event = json.loads(message_received("ana@example.com", "Question", "Why?"))
+        event["message"]["timestamp"] = at
+        sandbox.http.post("/sandbox/incoming", json=event).raise_for_status()
+    secrets = {
+        "AGENTMAIL_WEBHOOK": "whsec_bm90IHR3aWNl",
+        "SHOP_WEBHOOK": "not twice",
+        "AGENTMAIL_API": "am-key",
+    }
+    named = {f"NOTTWICE_SECRET_{name}": secret for name, secret in secrets.items()}
+    at_sandbox = {"NOTTWICE_SANDBOX_PORT": sandbox.url.rpartition(":")[2], "DATABASE_URL": database_url}
+    with Reader(tmp_path, ports | named | at_sandbox) as reader:
+        assert reader.follow(ROOT / "docs" / "catch-up.md") == 5
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -14,6 +14,7 @@ from typing import Any, cast
 
 from agentmail.core.api_error import ApiError
 
+from ledger.endpoints import Endpoint
 from ledger.records import (
     Accepted,
     ClaimedAction,
@@ -26,6 +27,7 @@ from ledger.records import (
     Unanswered,
     Unknown,
 )
+from worker.providers.agentmail_endpoints import listed
 from worker.providers.agentmail_line import NEVER_LEFT, Account, answer, part
 from worker.providers.agentmail_search import Wanted, not_looked, search, wanted_of
 from worker.providers.content import Unsendable, addresses, inbox_of, request_of, subject_of
@@ -77,6 +79,18 @@ class AgentMail:
             return Unanswered(f"There is nothing to look for: {error}")
         too_slow = Unanswered(f"AgentMail gave no whole answer within {deadline_s:g} s.")
         return within(deadline_s, lambda line: self._looked(line, wanted, deadline_s), lambda _: too_slow)
+
+    def endpoints(self, deadline_s: float) -> list[Endpoint] | Unanswered:
+        """Every webhook endpoint that our key may see, and whether AgentMail still posts to it."""
+        too_slow = Unanswered(f"AgentMail gave no whole answer within {deadline_s:g} s.")
+        return within(deadline_s, lambda line: self._listed(line, deadline_s), lambda _: too_slow)
+
+    def _listed(self, line: Line, deadline_s: float) -> list[Endpoint] | Unanswered:
+        try:
+            with self._account.client(line, deadline_s) as (client, options):
+                return listed(client, options, line)
+        except Exception as error:  # noqa: BLE001 - whatever it is, nothing is known by it
+            return not_looked(line, error)
 
     def _looked(self, line: Line, wanted: Wanted, deadline_s: float) -> Looked:
         try:

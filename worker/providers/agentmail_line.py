@@ -14,7 +14,8 @@ from urllib.parse import quote
 
 # Else the package imports these at their first use: 0.2 s of processor time, within the deadline of a call.
 import agentmail.inboxes.client
-import agentmail.inboxes.messages.client  # noqa: F401
+import agentmail.inboxes.messages.client
+import agentmail.webhooks.client  # noqa: F401
 import httpx
 from agentmail import AgentMail as Client
 from agentmail.core.api_error import ApiError

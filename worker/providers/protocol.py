@@ -3,9 +3,10 @@ exception for what the wire does."""
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
-from ledger.records import ClaimedAction, Looked, LookUp, Outcome
+from ledger.endpoints import Endpoint
+from ledger.records import ClaimedAction, Looked, LookUp, Outcome, Unanswered
 
 
 class Provider(Protocol):
@@ -20,4 +21,15 @@ class Provider(Protocol):
 
     def look_up(self, lookup: LookUp, deadline_s: float) -> Looked:
         """Ask whether an earlier send went out, within `deadline_s`. Sends nothing, changes nothing there."""
+        ...
+
+
+@runtime_checkable
+class HasEndpoints(Protocol):
+    """A provider that can be asked which webhook endpoints it posts to."""
+
+    label: str
+
+    def endpoints(self, deadline_s: float) -> list[Endpoint] | Unanswered:
+        """All endpoints of the account with their flags, within `deadline_s`. Changes nothing there."""
         ...
