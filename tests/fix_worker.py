@@ -27,6 +27,7 @@ from worker import observer
 WITHIN_S = 20.0  # for a machine that is busy with other tests
 WRITER = uuid4()
 LEASE_S, SWEEP_S, GRACE_S = 1.5, 0.25, 1.0
+POLL_S, PATIENCE_S = 0.02, 0.2
 
 CONFIGURATION = """
 [sources.shop]
@@ -41,8 +42,8 @@ handlers = "{handlers}"
 lease_s = {lease_s}
 sweep_s = {sweep_s}
 grace_s = {grace_s}
-poll_s = 0.02
-patience_s = 0.2
+poll_s = {poll_s}
+patience_s = {patience_s}
 retry_base_s = 0.1
 {worker}
 
@@ -132,9 +133,11 @@ class Workshop:
         self.database, self.url, self.folder = database, url, folder
         self.processes: list[Process] = []
 
-    def accept(self, *types: str, namespace: str = "acme", body: bytes = b"{}") -> list[int]:
-        """One event for each type, in order."""
-        items = [_delivery(type_, namespace, body) for type_ in types]
+    def accept(
+        self, *types: str, namespace: str = "acme", body: bytes = b"{}", lane: str | None = None
+    ) -> list[int]:
+        """One event for each type, in order; of one ordering key when there is a lane."""
+        items = [_delivery(type_, namespace, body, lane) for type_ in types]
         with self.database.transaction() as tx:  # one at a time: within a batch they are sorted by key
             accepted = [inbox.accept(tx, [item], writer=WRITER)[0] for item in items]
         return [acceptance.event_id for acceptance in accepted if acceptance.event_id is not None]
@@ -183,7 +186,8 @@ class Workshop:
         self.run("UPDATE pg_database SET datallowconn = :a WHERE datname = current_database()", a=allowed)
 
     def configure(self, worker: str = "", more: str = "", handlers: str = "", **durations: float) -> Path:
-        times = {"lease_s": LEASE_S, "sweep_s": SWEEP_S, "grace_s": GRACE_S} | durations
+        times = {"lease_s": LEASE_S, "sweep_s": SWEEP_S, "grace_s": GRACE_S, "poll_s": POLL_S}
+        times |= {"patience_s": PATIENCE_S} | durations
         file = self.folder / "nottwice.toml"
         file.write_text(CONFIGURATION.format(handlers=handlers, worker=worker, more=more, **times))
         return file
@@ -220,9 +224,10 @@ def effect(tx, event):
 """
 
 
-def _delivery(type_: str, namespace: str, body: bytes) -> Delivery:
-    key = uuid4().hex
-    return Delivery(namespace, "shop", type_, key, digest_of(key), body, digest_of(body))
+def _delivery(type_: str, namespace: str, body: bytes, lane: str | None) -> Delivery:
+    key, ordered = uuid4().hex, None if lane is None else digest_of("ordering", lane)
+    content = digest_of(body)
+    return Delivery(namespace, "shop", type_, key, digest_of(key), body, content, ordering_digest=ordered)
 
 
 @pytest.fixture
