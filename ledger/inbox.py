@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from uuid import UUID
 
 from ledger import counters, payload, repeats
@@ -24,10 +25,11 @@ TYPE_CHARACTERS_MAX = (
     200  # a stranger chooses it, and the claim's index holds it: an entry ends at about 2,700 bytes
 )
 
-METRICS = {
+METRICS: Mapping[AcceptanceKind, tuple[AcceptanceKind, ...]] = {
+    AcceptanceKind.ACCEPTED: (),  # counted by the statement that stored it
     AcceptanceKind.CONFLICT: (AcceptanceKind.CONFLICT, AcceptanceKind.DUPLICATE),
     AcceptanceKind.NOT_COMPARED: (AcceptanceKind.DUPLICATE,),
-}  # the counters of a kind that has not one of its own
+}  # the counters of a kind that has not just one of its own
 
 Waiting = Mapping[int, Delivery]  # deliveries without an answer yet, by their place in the batch
 Answers = dict[int, Acceptance]
@@ -42,7 +44,7 @@ def accept(tx: Transaction, items: Sequence[Delivery | Unusable], *, writer: UUI
     """
     deliveries = {i: _clean(item) for i, item in enumerate(items) if isinstance(item, Delivery)}
     unusable = {i: item for i, item in enumerate(items) if isinstance(item, Unusable)}
-    answers = _accept(tx, deliveries)
+    answers = _accept(tx, deliveries, writer)
     _note_repeats(tx, deliveries, answers)
     repeats.quarantine(tx, unusable.values())
     answers |= dict.fromkeys(unusable, Acceptance(AcceptanceKind.QUARANTINED, None))
@@ -58,10 +60,10 @@ def lane_key(item: Delivery | Unusable) -> bytes:
     return digest_of(item.source, item.body, str(item.index))
 
 
-def _accept(tx: Transaction, deliveries: Waiting) -> Answers:
+def _accept(tx: Transaction, deliveries: Waiting, writer: UUID) -> Answers:
     answers: Answers = {}
     for _ in range(ROUNDS_MAX):
-        for step in (_insert_new, _find_standing):
+        for step in (partial(_insert_new, writer=writer), _find_standing):
             waiting = {i: delivery for i, delivery in deliveries.items() if i not in answers}
             if not waiting:
                 return answers
@@ -72,7 +74,7 @@ def _accept(tx: Transaction, deliveries: Waiting) -> Answers:
 
 
 # Written in the order of their keys, so that two receivers meet in the same order and never deadlock; numbered before
-# that in the order of their arrival, which is the order of a lane.
+# that in the order of their arrival, which is the order of a lane. Counted here too: a statement costs more than a row.
 INSERT = """
 WITH arrived AS MATERIALIZED (
     SELECT nextval('nottwice.events_id_seq') AS id, d.* FROM unnest(
@@ -95,12 +97,17 @@ stored AS (
     RETURNING id),
 kept AS (
     INSERT INTO nottwice.event_contents (event_id, content_type, body)
-    SELECT s.id, a.content_type, a.body FROM stored s JOIN arrived a USING (id))
+    SELECT s.id, a.content_type, a.body FROM stored s JOIN arrived a USING (id)),
+counted AS (
+    INSERT INTO nottwice.counters (minute, namespace, metric, writer, n)
+    SELECT date_trunc('minute', now()), a.namespace, 'accepted', :writer, count(*)
+    FROM stored s JOIN arrived a USING (id) GROUP BY a.namespace ORDER BY a.namespace
+    ON CONFLICT (minute, namespace, metric, writer) DO UPDATE SET n = nottwice.counters.n + excluded.n)
 SELECT a.place, s.id FROM stored s JOIN arrived a USING (id)
 """
 
 
-def _insert_new(tx: Transaction, waiting: Waiting) -> Answers:
+def _insert_new(tx: Transaction, waiting: Waiting, *, writer: UUID) -> Answers:
     """Insert the first delivery of each key; whoever shares a key or an occurrence with it is found afterwards."""
     firsts: dict[tuple[str, bytes], int] = {}
     for i, delivery in waiting.items():
@@ -109,6 +116,7 @@ def _insert_new(tx: Transaction, waiting: Waiting) -> Answers:
     rows = [waiting[i] for i in places]
     stored = tx.all(
         INSERT,
+        writer=writer,
         namespaces=Texts([d.namespace for d in rows]),
         sources=Texts([d.source for d in rows]),
         types=Texts([d.type for d in rows]),

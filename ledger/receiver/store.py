@@ -33,7 +33,7 @@ class Store:
         self.on_failure: Callable[[], None] = lambda: None
         self._settings = settings
         pool = settings.receiver.writers + 2  # the side lane, and the desk
-        self._opener = opener or (lambda: settings.open_database("receiver", pool_size=pool))
+        self._opener = opener or (lambda: settings.open_database("receiver", pool_size=pool, pre_ping=False))
         self._database: Database | None = None
         self._batcher: Batcher | None = None
         self._pulse = Pulse(settings, tally)
@@ -118,9 +118,15 @@ class Store:
         return database
 
     def _look(self) -> None:
+        """The first look after a restart of the server may be through a connection of before it."""
         assert self._database is not None  # noqa: S101 - for the type checker: there is a batcher
-        with self._database.transaction() as tx:
-            tx.one("SELECT 1")
+        for tries_left in (1, 0):
+            try:
+                self._database.run(lambda tx: tx.one("SELECT 1"))
+                return
+            except Unavailable:
+                if not tries_left:
+                    raise
 
     def _looked(self, look: asyncio.Future[None]) -> None:
         self._is_ready = not look.cancelled() and look.exception() is None

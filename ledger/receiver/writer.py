@@ -14,7 +14,9 @@ from ledger.errors import Unavailable
 from ledger.receiver.sources.adapter import Item
 from ledger.records import Acceptance
 
-TRIES_MAX = 2  # of a write whose commit may or may not have happened
+# Of a write whose commit may or may not have happened; the first may meet a connection that a restart has broken:
+# nobody looks before each use whether it lives, which would be a statement more for each batch.
+TRIES_MAX = 3
 HURRY = 10
 LOCK_TIMEOUT = "55P03"
 # Trouble of the server, not of one row: resources, operator, system, connection, rights and schema, read-only.

@@ -104,7 +104,7 @@ class Stage:
     @contextmanager
     def ledger(self, database: str) -> Iterator[Database]:
         """The ledger's door to a database, as the receiver uses it."""
-        opened = Database(self.cluster.url("nottwice_receiver", database=database))
+        opened = Database(self.cluster.url("nottwice_receiver", database=database), pre_ping=False)
         try:
             yield opened
         finally:
