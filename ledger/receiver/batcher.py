@@ -15,6 +15,7 @@ from functools import partial
 from ledger.database import Database
 from ledger.errors import Unavailable
 from ledger.receiver.lane import Lane
+from ledger.receiver.log import note
 from ledger.receiver.side_lane import SideLane
 from ledger.receiver.sources.adapter import Item
 from ledger.receiver.waiting import Waiting
@@ -67,6 +68,8 @@ class Batcher:
     def _step_aside(self, part: list[Waiting]) -> None:
         """These waited for somebody else's lock in vain: they, and what comes for the same keys, wait apart."""
         until = time.monotonic() + self._settings.side_lane_s
+        if any(waiting.keys.isdisjoint(self._hanging) for waiting in part):  # said once
+            note("a lock hangs", requests=len(part))
         for waiting in part:
             self._hanging.update(dict.fromkeys(waiting.keys, until))
             try:
