@@ -26,6 +26,7 @@ FIELD_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110, 5.6.2: toke
 OF_SOME_KINDS = frozenset(
     (
         *("signature_prefix", "encoding", "signed", "timestamp_unit", "type_constant", "key_with", "notices"),
+        *("algorithm", "secret_form"),
         *("body_format", "json_inside", "key_spelling", "key_from_body", "type_otherwise", "repeats_by_body"),
         *("public_url", "accept_unmarked", "coded", *HEADERS, *PATHS),
     )
@@ -81,7 +82,9 @@ class SourceSettings(Table):
     signature_header: str = ""
     signature_prefix: str = ""
     encoding: Literal["hex", "base64"] = "hex"
-    # What the signature covers, of {timestamp} and {body}; left out: the body, behind a timestamp with a dot:
+    algorithm: Literal["sha256", "sha384", "sha512"] = "sha256"  # of the HMAC
+    secret_form: Literal["text", "hex", "base64"] = "text"  # noqa: S105 - how a secret spells the HMAC's key
+    # What the signature covers, of {body}, {timestamp}, {delivery}, {key}; left out: the body, behind a timestamp with a dot.
     signed: str = ""
     timestamp_header: str = ""
     timestamp_unit: Literal["s", "ms"] = "s"

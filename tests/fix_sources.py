@@ -11,9 +11,11 @@ OPTIONS: dict[str, str] = {
     "github": "",
     "hubspot": 'public_url = "https://hooks.acme.example/webhooks/hubspot?app=1"',
     "inboxili": "",
-    "mailera": 'signature_header = "X-MailHub-Signature"\nencoding = "hex"\nsigned = "{timestamp}.{body}"\n'
+    "mailera": 'signature_header = "X-MailHub-Signature"\nalgorithm = "sha512"\nencoding = "hex"\nsecret_form = "text"\n'
+    'signed = "{timestamp}.{delivery}.{body}"\ndelivery_header = "X-MailHub-Attempt"\ntimestamp_unit = "s"\n'
     'timestamp_header = "X-MailHub-Timestamp"\nkey_header = "X-MailHub-Delivery"\ntype_path = "type"',
-    "message.com": 'signature_header = "X-Message-Signature"\nencoding = "base64"\nsigned = "{body}"\ntype_path = "type"',
+    "message.com": 'signature_header = "X-Message-Signature"\nalgorithm = "sha256"\nencoding = "base64"\n'
+    'secret_form = "text"\nsigned = "{body}"\ntype_path = "type"',
     "microsoft-graph": "",
     "shopify": "",
     "standard-webhooks": "",

@@ -27,7 +27,7 @@ class Sending:
 
 
 class Speaker(Protocol):
-    """What a module of this folder offers. `new_secret() -> str` as well, where not any text can be a secret."""
+    """What a module of this folder offers. `new_secret(source) -> str` as well, where not any text can be a secret."""
 
     KIND: str
 
@@ -59,4 +59,4 @@ def speaker(source: SourceSettings) -> Speaker:
 def new_secret(source: SourceSettings) -> str:
     """A fresh secret in the form that the kind demands."""
     own = getattr(speakers().get(source.kind), "new_secret", None)
-    return own() if own else secrets.token_urlsafe(32)
+    return own(source) if own else secrets.token_urlsafe(32)

@@ -7,6 +7,7 @@ import hashlib
 import hmac
 import json
 import secrets
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlencode
 
@@ -14,6 +15,7 @@ from ledger import examples, payload
 from ledger.settings import SourceSettings
 from ledger.simulated import Sending
 
+SECRET_BYTES = 32
 CONTENT_TYPES = {
     "json": "application/json",
     "form": "application/x-www-form-urlencoded",
@@ -46,10 +48,10 @@ def headers(
         source.subscription_header: "1",
         source.key_header: hashlib.sha256(body).hexdigest()[:24],  # the same for copies of the same event
         source.type_header: type_,
-        source.signature_header: source.signature_prefix + _signature(source, sending, timestamp, body),
         source.timestamp_header: timestamp,
         "Content-Type": CONTENT_TYPES[source.body_format],
     }
+    given[source.signature_header] = source.signature_prefix + _signature(source, sending.secret, given, body)
     return {name: value for name, value in given.items() if name}
 
 
@@ -68,8 +70,24 @@ def _spelled(source: SourceSettings, document: dict[str, Any]) -> bytes:
     return urlencode(fields).encode()
 
 
-def _signature(source: SourceSettings, sending: Sending, timestamp: str, body: bytes) -> str:
+def _signature(source: SourceSettings, secret: str, headers: Mapping[str, str], body: bytes) -> str:
     template = source.signed or ("{timestamp}.{body}" if source.timestamp_header else "{body}")
-    before, _, after = template.replace("{timestamp}", timestamp).partition("{body}")
-    mac = hmac.new(sending.secret.encode(), before.encode() + body + after.encode(), hashlib.sha256).digest()
+    named = (
+        ("timestamp", source.timestamp_header),
+        ("delivery", source.delivery_header),
+        ("key", source.key_header),
+    )
+    for name, header in named:
+        template = template.replace(f"{{{name}}}", headers.get(header, ""))
+    before, _, after = template.partition("{body}")
+    key = {"text": str.encode, "hex": bytes.fromhex, "base64": base64.b64decode}[source.secret_form](secret)
+    mac = hmac.new(key, before.encode() + body + after.encode(), source.algorithm).digest()
     return mac.hex() if source.encoding == "hex" else base64.b64encode(mac).decode()
+
+
+def new_secret(source: SourceSettings) -> str:
+    """In the form that the source is told."""
+    raw = secrets.token_bytes(SECRET_BYTES)
+    return {"text": secrets.token_urlsafe(SECRET_BYTES), "hex": raw.hex()}.get(
+        source.secret_form
+    ) or base64.b64encode(raw).decode()

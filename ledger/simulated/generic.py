@@ -4,5 +4,6 @@ from __future__ import annotations
 
 from ledger.simulated.configured import example as example
 from ledger.simulated.configured import headers as headers
+from ledger.simulated.configured import new_secret as new_secret
 
 KIND = "generic"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ledger.settings import SourceSettings
 from ledger.simulated import Sending, configured
+from ledger.simulated.configured import new_secret as new_secret
 
 KIND = "mailera"
 TYPE = "message.received"  # its maker's article

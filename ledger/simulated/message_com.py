@@ -5,6 +5,7 @@ from __future__ import annotations
 from ledger.settings import SourceSettings
 from ledger.simulated import Sending, configured
 from ledger.simulated.configured import example as example
+from ledger.simulated.configured import new_secret as new_secret
 
 KIND = "message.com"
 

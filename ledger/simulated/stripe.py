@@ -29,5 +29,5 @@ def headers(_source: SourceSettings, sending: Sending, body: bytes) -> dict[str,
     return {"Stripe-Signature": f"t={sending.at_s},v1={mac}"}
 
 
-def new_secret() -> str:
+def new_secret(_source: SourceSettings) -> str:
     return "whsec_" + secrets.token_hex(16)

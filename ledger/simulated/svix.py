@@ -7,6 +7,7 @@ import hashlib
 import hmac
 import secrets
 
+from ledger.settings import SourceSettings
 from ledger.simulated import Sending
 
 SECRET_BYTES = 24  # what Svix makes; its documentation asks for 24 to 64
@@ -24,5 +25,5 @@ def headers_under(prefix: str, sending: Sending, body: bytes) -> dict[str, str]:
     }
 
 
-def new_secret() -> str:
+def new_secret(_source: SourceSettings) -> str:
     return "whsec_" + base64.b64encode(secrets.token_bytes(SECRET_BYTES)).decode()

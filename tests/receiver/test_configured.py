@@ -30,6 +30,9 @@ AT = str(int(NOW.timestamp()))
 SECRET = "a secret of some length"
 MAILERA = {
     "signature_header": "X-MailHub-Signature",
+    "algorithm": "sha256",
+    "secret_form": "text",
+    "timestamp_unit": "s",
     "encoding": "hex",
     "signed": "{timestamp}.{body}",
     "timestamp_header": "X-MailHub-Timestamp",
@@ -37,6 +40,8 @@ MAILERA = {
     "type_path": "type",
 }
 MESSAGE_COM = {
+    "algorithm": "sha256",
+    "secret_form": "text",
     "signature_header": "X-Signature",
     "encoding": "base64",
     "signed": "{body}",
@@ -85,7 +90,14 @@ def test_mailera_is_verified_as_configured_and_both_ids_can_be_its_key() -> None
 
 
 def test_received_and_junk_are_two_events_even_under_one_id() -> None:
-    adapter = made(Mailera, MAILERA, timestamp_header=None, signed="{body}", signature_header="X-Signature")
+    adapter = made(
+        Mailera,
+        MAILERA,
+        timestamp_header=None,
+        timestamp_unit=None,
+        signed="{body}",
+        signature_header="X-Signature",
+    )
     keys = {
         one(adapter, {"type": type_}, x_mailhub_delivery="d1").key_digest
         for type_ in ("message.received", "message.junk")
@@ -104,7 +116,7 @@ def test_message_com_is_keyed_by_the_header_its_article_names_unless_told_otherw
 
 
 @pytest.mark.parametrize(("kind", "known"), [(Mailera, MAILERA), (MessageCom, MESSAGE_COM)])
-@pytest.mark.parametrize("option", ["signature_header", "encoding", "signed"])
+@pytest.mark.parametrize("option", ["signature_header", "algorithm", "encoding", "signed", "secret_form"])
 def test_what_is_not_published_keeps_the_kind_off_until_it_is_told(
     kind: type[Configured], known: dict[str, Any], option: str
 ) -> None:
@@ -114,6 +126,12 @@ def test_what_is_not_published_keeps_the_kind_off_until_it_is_told(
     assert said.startswith(
         f"[sources.it] {option} is missing. What {kind.facts.sender} does there is not published"
     )
+
+
+def test_a_timestamp_without_its_unit_and_an_empty_template_are_missing_too() -> None:
+    for option, changes in (("timestamp_unit", {"timestamp_unit": None}), ("signed", {"signed": ""})):
+        with pytest.raises(Misconfigured, match=f"{option} is missing. What Mailera does"):
+            made(Mailera, MAILERA, **changes)
 
 
 def test_the_sentence_has_the_tables_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,6 +200,50 @@ def test_an_option_that_does_nothing_is_refused(options: dict[str, Any], complai
     with pytest.raises(Misconfigured) as refused:
         generic(**options)
     assert str(refused.value).startswith(f"[sources.it] {complaint}")
+
+
+# ── Signatures ────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("algorithm", ["sha256", "sha384", "sha512"])
+@pytest.mark.parametrize("form", ["text", "hex", "base64"])
+def test_algorithm_and_form_of_the_secret_are_told(algorithm: str, form: str) -> None:
+    key = SECRET.encode()
+    spelled = {"text": SECRET, "hex": key.hex(), "base64": base64.b64encode(key).decode()}[form]
+    table = SourceSettings(
+        kind="generic", namespace="acme", secrets=("S",), algorithm=algorithm, secret_form=form, **GENERIC
+    )
+    adapter, body = Generic("it", table, [spelled]), b'{"id":1,"type":"t"}'
+    for other in ("sha256", "sha384", "sha512"):
+        headers = {"x-signature": hmac.new(key, body, other).hexdigest()}
+        if other == algorithm:
+            assert adapter.read(headers, body, NOW)
+        else:
+            with pytest.raises(Forged):
+                adapter.read(headers, body, NOW)
+
+
+@pytest.mark.parametrize(
+    ("form", "secret"), [("hex", "zz" * 20), ("hex", "ab"), ("base64", "!"), ("base64", "YWI=")]
+)
+def test_a_secret_that_is_not_in_its_form_stops_the_start(form: str, secret: str) -> None:
+    table = SourceSettings(kind="generic", namespace="acme", secrets=("S",), secret_form=form, **GENERIC)
+    with pytest.raises(Misconfigured, match=f"secrets has a secret that is not {form} of 8 bytes or more"):
+        Generic("it", table, [secret])
+
+
+def test_headers_can_be_signed_too() -> None:
+    """Then a recorded request cannot come again under another id."""
+    told = generic(
+        key_path=None, key_header="X-Event", delivery_header="X-D", signed="{delivery}.{key}.{body}"
+    )
+    body = b'{"type":"t"}'
+    headers = {"x-event": "e1", "x-d": "d1", "x-signature": mac(b"d1.e1." + body).hex()}
+    assert told.read(headers, body, NOW)[0].event_key == "t e1"  # type: ignore[union-attr]
+    for name in ("x-event", "x-d"):
+        for other in ({**headers, name: "other"}, {n: v for n, v in headers.items() if n != name}):
+            with pytest.raises(Forged):
+                told.read(other, body, NOW)
 
 
 # ── Keys ──────────────────────────────────────────────────────────────────────────────────────────────

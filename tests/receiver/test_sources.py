@@ -310,14 +310,17 @@ def test_a_signature_that_is_none_is_refused(damage: str, encoding: str) -> None
         ({"key_path": None}, "key_path or key_header finds the event's key"),
         ({"key_header": "X-Key"}, "key_path or key_header finds the event's key"),
         ({"signature_header": None}, "signature_header is missing"),
-        ({"signed": "{timestamp}.{body}"}, "signed speaks of a timestamp that is not signed"),
+        ({"signed": "{timestamp}.{body}"}, "signed speaks of {timestamp}, and there is no timestamp_header"),
         (
             {"timestamp_header": "X-Time", "signed": "{body}"},
-            "timestamp_header speaks of a timestamp that is not",
+            "timestamp_header names a timestamp that is not signed",
         ),
         ({"signed": "x"}, "signed does not cover the body"),
         ({"signed": "{body}{body}"}, "signed does not cover the body"),
-        ({"signed": "{id}.{body}"}, "signed has an unknown name"),
+        (
+            {"signed": "{id}.{body}"},
+            "signed has an unknown name in braces; it knows {body}, {timestamp}, {delivery}, {key}",
+        ),
         ({"signature_prefix": "v1,"}, "signature_prefix has a comma"),
         (
             {"secrets": ("short",)},

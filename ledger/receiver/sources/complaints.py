@@ -5,10 +5,10 @@ An option that does nothing is refused like one that is missing: whoever wrote i
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator
 
+from ledger.receiver.sources.signed_string import SignedString
 from ledger.settings import SourceSettings
 from ledger.settings_sources import HEADERS
 
@@ -16,24 +16,18 @@ Complaint = tuple[str, str]  # an option, and what follows its name in a sentenc
 OWN_HEADERS = ("signature_header", "timestamp_header")  # nothing else can stand in these
 
 
-def complaints(s: SourceSettings, template: str) -> Iterator[Complaint]:
-    """The options as they are, `template` being what is signed."""
-    yield from _about_signing(s, template)
+def complaints(s: SourceSettings, signed: SignedString) -> Iterator[Complaint]:
+    """The options as they are, and what they say is signed."""
+    yield from _about_signing(s)
+    yield from signed.complaints(s)
     yield from _about_headers(s)
     yield from _about_keys(s)
     yield from _about_types(s)
 
 
-def _about_signing(s: SourceSettings, template: str) -> Iterator[Complaint]:
+def _about_signing(s: SourceSettings) -> Iterator[Complaint]:
     if not s.signature_header:
         yield "signature_header", 'is missing; name the header that carries it, as in "X-Signature"'
-    if template.count("{body}") != 1:
-        yield "signed", 'does not cover the body; write {body} once, as in "{timestamp}.{body}"'
-    if bool(s.timestamp_header) != ("{timestamp}" in template):
-        what = "speaks of a timestamp that is not signed; name timestamp_header, and {timestamp} in `signed`"
-        yield "timestamp_header" if s.timestamp_header else "signed", what
-    if set(re.findall(r"\{(.*?)\}", template)) - {"body", "timestamp"}:
-        yield "signed", "has an unknown name in braces; it knows {timestamp} and {body}"
     if "," in s.signature_prefix:
         yield "signature_prefix", "has a comma; signatures are told apart by commas"
     for option in ("timestamp_unit", "tolerance_s"):

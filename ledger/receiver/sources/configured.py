@@ -1,8 +1,8 @@
-"""Sources of which signature and names come from the configuration: HMAC-SHA256 over a template, ids by header or path.
+"""Sources of which signature and names come from the configuration: an HMAC over a template, ids by header or path.
 
 What is missing there, said twice or pointless stops the start, with the line (`complaints.py`). Without a signed timestamp
-nothing but the key itself protects against a replay, and a key in a header is not signed: whoever recorded a request can
-send it again under another id, unless `repeats_by_body` says that the same bytes are the same event.
+nothing but the key itself protects against a replay, and a key in a header is not signed unless the template names it: else
+whoever recorded a request can send it again under another id, where `repeats_by_body` does not stop it.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ from ledger import message_ids, payload, payload_form
 from ledger.payload import Element, Malformed
 from ledger.receiver.sources.adapter import Adapter, Arrival, Headers, Identity, Unfit, require_id
 from ledger.receiver.sources.complaints import complaints
-from ledger.receiver.sources.signing import decoded, fresh, matches_any
+from ledger.receiver.sources.signed_string import SignedString
+from ledger.receiver.sources.signing import SECRET_BYTES_MIN, decoded, fresh, matches_any
 from ledger.settings import SourceSettings
 
 SIGNING = frozenset(
     (
         *("signature_header", "signature_prefix", "encoding", "signed", "coded"),
-        *("timestamp_header", "timestamp_unit"),
+        *("timestamp_header", "timestamp_unit", "algorithm", "secret_form"),
     )
 )
 NAMING = frozenset(
@@ -30,6 +31,13 @@ NAMING = frozenset(
         *("body_format", "json_inside"),
     )
 )
+UNPUBLISHED = (
+    "signature_header",
+    "algorithm",
+    "encoding",
+    "signed",
+    "secret_form",
+)  # of a signature nobody describes
 REPLACED = "\ufffd"
 
 
@@ -45,30 +53,40 @@ class Configured(Adapter):
         if self.known_key_header and not (settings.key_header or settings.key_path):
             settings = settings.model_copy(update={"key_header": self.known_key_header})
         self.settings = settings
-        self.template = settings.signed or ("{timestamp}.{body}" if settings.timestamp_header else "{body}")
-        for option, what in complaints(settings, self.template):
+        self._signed = SignedString(settings)
+        for option, what in complaints(settings, self._signed):
             raise self.wrong(option, what)
-        self._before, self._after = self.template.split("{body}")
         self._is_subscribed = bool(settings.subscription_header or settings.subscription_path)
 
     def _require_what_is_unpublished(self) -> None:
-        for option in self.unpublished:
-            if option not in self.settings.model_fields_set:
+        needed = (*self.unpublished, *(("timestamp_unit",) if self.settings.timestamp_header else ()))
+        for option in needed if self.unpublished else ():
+            if option not in self.settings.model_fields_set or not getattr(self.settings, option):
                 what = (
                     f"is missing. What {self.facts.sender} does there is not published, so nothing is assumed: look it up in "
                     "the account, write it down here, and try it with a test delivery"
                 )
                 raise self.wrong(option, what)
 
+    def secret(self, text: str) -> bytes:
+        form = self.settings.secret_form
+        if form == "text":
+            return super().secret(text)
+        found = decoded(text, form)
+        if not found or len(found[0]) < SECRET_BYTES_MIN:
+            raise self.wrong(
+                "secrets", f"has a secret that is not {form} of {SECRET_BYTES_MIN} bytes or more"
+            )
+        return found[0]
+
     def is_authentic(self, arrival: Arrival) -> bool:
-        s, timestamp = self.settings, ""
+        s = self.settings
         if s.timestamp_header:
             timestamp = arrival.headers.get(s.timestamp_header.lower(), "")
             if not fresh(timestamp, arrival.received_at, s.tolerance_s, unit=s.timestamp_unit):
                 return False
         given = self._signatures(arrival.headers.get(s.signature_header.lower(), ""))
-        before, after = (part.replace("{timestamp}", timestamp) for part in (self._before, self._after))
-        return matches_any(given, self.secrets, before.encode(), arrival.body, after.encode())
+        return matches_any(given, self.secrets, *self._signed.of(arrival), algorithm=s.algorithm)
 
     def _signatures(self, header: str) -> list[bytes]:
         """One, or several apart by commas, each behind the prefix."""

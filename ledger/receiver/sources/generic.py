@@ -1,4 +1,4 @@
-"""Any source that signs its body with HMAC-SHA256 and names its events in a header or in the body.
+"""Any source that signs its body with an HMAC and names its events in a header or in the body.
 
 The key is the event's type and the id found by `key_header` or `key_path` (with `key_with` as further parts, and the
 subscription where one is named). A sender without any id can be told by `key_from_body`: then two events with the same
@@ -17,7 +17,8 @@ class Generic(Configured):
     kind = "generic"
     facts = Facts(
         sender="any sender",
-        signature="HMAC-SHA256, hex or base64, in `signature_header` behind `signature_prefix`, over `signed`; several apart by commas",
+        signature="`signature_header`: HMAC (`algorithm`, `secret_form`) over `signed`, in `encoding`, behind `signature_prefix`; "
+        "several apart by commas",
         clock="`timestamp_header`, in `timestamp_unit`, 300 s both ways (`tolerance_s`); none without it",
         key="type, and what `key_header` or `key_path` finds, with `key_with`; or the content, with `key_from_body`",
         subscription="part of the key where `subscription_header` or `subscription_path` names it",

@@ -9,7 +9,7 @@ the two ids by their documented meaning, because their names do not tell which o
 
 from __future__ import annotations
 
-from ledger.receiver.sources.configured import NAMING, SIGNING, Configured
+from ledger.receiver.sources.configured import NAMING, SIGNING, UNPUBLISHED, Configured
 from ledger.receiver.sources.facts import Facts
 
 
@@ -17,10 +17,10 @@ class Mailera(Configured):
     """Off until configured. A type that is the same for all would merge received and junk, so there is none."""
 
     kind = "mailera"
-    unpublished = ("signature_header", "encoding", "signed")
+    unpublished = UNPUBLISHED
     facts = Facts(
         sender="Mailera",
-        signature="not published: HMAC-SHA256 as configured; its article names `X-MailHub-Signature` and `X-Mailera-Signature`",
+        signature="not published: an HMAC as configured; its article names `X-MailHub-Signature` and `X-Mailera-Signature`",
         clock="not published: `timestamp_header` (its article names `X-MailHub-Timestamp`), `timestamp_unit`, `tolerance_s`",
         key="not published: type, and what `key_header` or `key_path` finds; its article names `X-MailHub-Event` and "
         "`X-MailHub-Delivery`, of which only one survives a retry",

@@ -7,7 +7,7 @@ nor are the timestamp, the type and the body. So the kind stays off until the co
 
 from __future__ import annotations
 
-from ledger.receiver.sources.configured import NAMING, SIGNING, Configured
+from ledger.receiver.sources.configured import NAMING, SIGNING, UNPUBLISHED, Configured
 from ledger.receiver.sources.facts import Facts
 
 
@@ -15,11 +15,11 @@ class MessageCom(Configured):
     """Off until configured; its key is known."""
 
     kind = "message.com"
-    unpublished = ("signature_header", "encoding", "signed")
+    unpublished = UNPUBLISHED
     known_key_header = "X-Message-Webhook-Id"
     facts = Facts(
         sender="message.com",
-        signature="not published: HMAC-SHA256 as configured",
+        signature="not published: an HMAC as configured",
         clock="not published: `timestamp_header`, `timestamp_unit`, `tolerance_s`",
         key="type and `X-Message-Webhook-Id`, unless `key_header` or `key_path` names another",
         subscription="part of the key where `subscription_header` or `subscription_path` names it",

@@ -12,14 +12,16 @@ from typing import Literal
 SECRET_BYTES_MIN = 8
 
 
-def matches_any(given: Sequence[bytes], secrets: Sequence[bytes], *signed: bytes) -> bool:
-    """Whether one of the signatures is the HMAC-SHA256 of the signed parts under one of the secrets.
+def matches_any(
+    given: Sequence[bytes], secrets: Sequence[bytes], *signed: bytes, algorithm: str = "sha256"
+) -> bool:
+    """Whether one of the signatures is the HMAC of the signed parts under one of the secrets.
 
     Every pair is compared, each in constant time.
     """
     message = b"".join(signed)
     # Not hmac.digest(): it gives up the GIL for however short a message, and a writer's thread takes it for long.
-    expected = [hmac.new(secret, message, "sha256").digest() for secret in secrets]
+    expected = [hmac.new(secret, message, algorithm).digest() for secret in secrets]
     return sum(hmac.compare_digest(g, e) for g in given for e in expected) > 0
 
 
