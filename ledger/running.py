@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ledger import processes, schema
 from ledger.embedded import Cluster
+from ledger.embedded_watch import Watch
 from ledger.errors import Misconfigured
 from ledger.file_lock import held
 from ledger.processes import Service
@@ -35,7 +36,21 @@ def keep_running(
         with asked(services, within_s=settings.supervisor.ready_within_s) as can_start, _database(settings):
             migrate(settings)
             can_start()
-            supervisor.run(on_ready, every=chore and chore(supervisor, settings, tell))
+            look_after = chore and chore(supervisor, settings, tell)
+            supervisor.run(on_ready, every=_chores(settings, tell, look_after))
+
+
+def _chores(settings: Settings, tell: Tell, chore: Chore | None) -> Chore:
+    """What is looked at all the time: that our own PostgreSQL lives, and what the caller wants."""
+    watch = None if settings.database_url else Watch(Cluster(settings.home), tell)
+
+    def every(since_s: float) -> None:
+        if watch:
+            watch.look()
+        if chore:
+            chore(since_s)
+
+    return every
 
 
 def migrate(settings: Settings) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import socket
 import stat
@@ -18,6 +19,7 @@ from ledger import schema
 from ledger.database import Database
 from ledger.demo import prepare
 from ledger.embedded import Cluster
+from ledger.embedded_programs import first_number
 from ledger.environment import package_folder
 from tests.fix_home import NOBODY_LISTENS, SECRET, SHOP, UNSAFE, WITHIN_S, Home, until
 
@@ -169,7 +171,7 @@ def test_up_runs_until_sigterm_and_finds_its_data_again(home: Home) -> None:
     assert Cluster(home.folder).status == "stopped"
 
 
-def test_up_is_alone_in_its_home_and_passes_a_hangup_on(home: Home) -> None:
+def test_up_is_alone_in_its_home_passes_a_hangup_on_and_survives_its_server(home: Home) -> None:
     home.configure("[supervisor]\nworkers = 1\n")
     process = ready(home, "up")
     done = home.run("up")
@@ -179,6 +181,10 @@ def test_up_is_alone_in_its_home_and_passes_a_hangup_on(home: Home) -> None:
     for name in ("receiver", "w-1"):
         log = home.folder / "log" / f"{name}.log"
         until(lambda log=log: "configuration read" in log.read_text(), log.read_text)
+    os.kill(first_number(Cluster(home.folder).data / "postmaster.pid"), signal.SIGKILL)
+    until(lambda: "PostgreSQL answers again" in home.said.read_text(), home.said.read_text)
+    assert "PostgreSQL ended unexpectedly and is started again; its log is in " in home.said.read_text()
+    until(lambda: home.get(home.receiver, "/readyz") == 200, home.said.read_text)
 
 
 def test_demo_shows_mail_going_out_and_ends_on_ctrl_c(home: Home) -> None:
