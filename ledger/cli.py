@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Mapping
 
 import typer
+from typer.exceptions import TyperException
 
 from ledger import cli_act, cli_audit, cli_catch_up, cli_look, cli_run
-from ledger.terminal import Command
+from ledger.terminal import CANNOT_START, Command
 
+USAGE = typer.BadParameter.__bases__[0]  # typer brings its own click, and does not name this one
 ENVIRONMENT = (
     "Settings come from one TOML file (NOTTWICE_CONFIG, else nottwice.toml in NOTTWICE_HOME) and the environment: "
     "NOTTWICE_HOME (data; ~/.nottwice), DATABASE_URL (else a PostgreSQL of our own runs in the home), "
@@ -29,8 +32,22 @@ app = typer.Typer(
 
 
 def main() -> None:
-    """The console script."""
-    app()
+    """The console script. What was typed wrong is one sentence, as every other mistake."""
+    try:
+        code = app(standalone_mode=False)
+    except TyperException as error:
+        code = _misused(error)
+    sys.exit(code or 0)
+
+
+def _misused(error: TyperException) -> int:
+    """Says what was wrong, of which command, and where its help is; nothing more where the help was shown."""
+    words = " ".join(error.format_message().split()) if isinstance(error, USAGE) else ""
+    if words:
+        context = getattr(error, "ctx", None)
+        command = context.command_path if context else "nottwice"
+        typer.echo(f"{command}: {words.rstrip('.')}. Help: {command} --help", err=True)
+    return CANNOT_START
 
 
 def _register(panel: str, commands: Mapping[Command, str], within: typer.Typer = app) -> None:

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from ledger import terminal
-from ledger.cli import app
+from ledger.cli import app, main
 
 COMMANDS = sorted(
     each.name or each.callback.__name__.replace("_", "-") for each in app.registered_commands if each.callback
@@ -122,3 +122,34 @@ def test_progress_is_drawn_on_a_terminal() -> None:
     drawn = os.read(ours, 65_536).decode()
     os.close(ours)
     assert "counting" in drawn and "3/10" in drawn and done.stdout == b""
+
+
+@pytest.mark.parametrize(
+    ("typed", "sentence"),
+    [
+        ("retry --foo", "nottwice retry: No such option: --foo. Help: nottwice retry --help"),
+        ("bogus", "nottwice: No such command 'bogus'. Help: nottwice --help"),
+        ("simulate", "nottwice simulate: Missing argument 'source'. Help: nottwice simulate --help"),
+        (
+            "audit verify x",
+            "nottwice audit verify: Got unexpected extra argument(s) (x). Help: nottwice audit verify --help",
+        ),
+    ],
+)
+def test_what_was_typed_wrong_is_one_sentence(
+    typed: str, sentence: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["nottwice", *typed.split()])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert (ended.value.code, *capsys.readouterr()) == (2, "", sentence + "\n")
+
+
+def test_without_a_command_the_help_is_shown(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["nottwice"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    said = capsys.readouterr()
+    assert ended.value.code == 2 and "Usage: nottwice" in said.out + said.err
