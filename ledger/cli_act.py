@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ledger.errors import Misconfigured
 from ledger.terminal import EXIT_CODES, NOT_DONE, Command, plain, progress, sentences, tell
+
+SAME_MAX = 20
 
 if TYPE_CHECKING:
     from ledger.retention import Pruned
@@ -87,8 +90,14 @@ def _described(event: SetAside) -> str:
 
 
 def _tell_refused(refused: list[Tried]) -> None:
-    for one in refused:
-        tell(f"event {one.event_id}: not tried: {one.refusal}")
+    """One by one; many that were refused with the same words, in one line."""
+    for words, n in Counter(one.refusal for one in refused).items():
+        if n > SAME_MAX:
+            tell(f"{n:,} events: not tried: {words}")
+            continue
+        for one in refused:
+            if one.refusal == words:
+                tell(f"event {one.event_id}: not tried: {words}")
 
 
 def prune(

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ledger.records import Person
     from ledger.settings import Settings
 
-BROKEN = 2
+BROKEN = 1
 app = typer.Typer(
     name="audit", help="The record: who did what, and whether it is whole.", no_args_is_help=True
 )
@@ -200,7 +200,7 @@ def _form(typed: str) -> Form:
 COMMANDS: dict[Command, str] = {
     list_: f"Example: nottwice audit list --person bo@example.com --since 2026-11-01 --outcome refused\n\n{EXIT_CODES}",
     verify: "Example: nottwice audit verify --kept 20914:3fa9…\n\n"
-    "Exit codes: 0 whole, 2 broken (the first entry that does not fit is named), or cannot start (one sentence says why).",
+    "Exit codes: 0 whole, 1 broken (the first entry that does not fit is named), 2 cannot start (one sentence says why).",
     export: "Example: nottwice audit export november.csv --as eve@example.com --since 2026-11-01 --until 2026-11-30\n\n"
     "Exit codes: 0 done, 1 refused (the record has the try), 2 cannot start (one sentence says why).",
 }

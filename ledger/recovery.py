@@ -18,6 +18,7 @@ from ledger.records import Act, Rescued, Role
 from ledger.states import EventState
 
 REQUEUERS = frozenset({Role.ENGINEER, Role.ADMIN})
+MAY_NOT = "You can read this. Engineer or admin tries it again."
 MORE_ATTEMPTS = 5  # what a person's "try again" adds to the limit
 SILENT = "Its worker gave no sign until the lease ran out: it was killed, stopped or cut off."
 SILENT_TOO_OFTEN = (
@@ -67,7 +68,7 @@ def requeue(tx: Transaction, event_id: int, version: int, act: Act) -> int:
     first). It still runs alone when a worker went silent over it.
     """
     if act.person.role not in REQUEUERS:
-        raise NotAllowed("You can read this. Engineer or admin tries it again.")
+        raise NotAllowed(MAY_NOT)
     audit.refuse_second_use(tx, act)
     row = tx.first("SELECT state, version FROM nottwice.events WHERE id = :id FOR NO KEY UPDATE", id=event_id)
     if row is None or row.state != EventState.FAILED or row.version != version:

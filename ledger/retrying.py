@@ -97,13 +97,27 @@ def put_back(
 ) -> Iterator[Tried]:
     """Each as this person's act, under this person's database role; a refusal is in the audit as well.
 
-    `told` hears how many are done. Raises what the database raises; what was put back by then stays so.
+    `told` hears how many are done. Who may not do this at all is refused once, for the whole. Raises what the database
+    raises; what was put back by then stays so.
     """
+    if len(chosen) > 1 and person.role not in recovery.REQUEUERS:
+        yield from _refused_whole(database, chosen, person, reason)
+        return
     for done, event in enumerate(chosen, 1):
         # Derived, so that the same command given twice is one decision.
         form = uuid5(FORMS, f"{person.id} {event.id} {event.version}")
         yield _put_back(database, event, Act(person, form, reason))
         told(done)
+
+
+def _refused_whole(
+    database: Database, chosen: Sequence[SetAside], person: Person, reason: str
+) -> Iterator[Tried]:
+    """One row in the audit, however many were asked for: nothing about any of them was looked at."""
+    act = Act(person, uuid5(FORMS, f"{person.id} {[(event.id, event.version) for event in chosen]}"), reason)
+    words = f"{recovery.MAY_NOT} Asked for {len(chosen):,} events, {chosen[0].id} to {chosen[-1].id}."
+    database.run(lambda tx: audit.refused(tx, act, WHAT, "installation", 1, words), role=person.role)
+    yield from (Tried(event.id, recovery.MAY_NOT) for event in chosen)
 
 
 def _put_back(database: Database, event: SetAside, act: Act) -> Tried:

@@ -131,16 +131,16 @@ def test_verify_says_whole_with_the_last_seal_which_can_be_kept(command: Command
     )
     sends.sql("ALTER TABLE nottwice.audit DISABLE TRIGGER USER; DELETE FROM nottwice.audit WHERE id = 3")
     cut = command("verify", "--kept", kept)
-    assert cut.exit_code == 2
+    assert cut.exit_code == 1
     assert cut.stdout.startswith(f"The record ends too early, behind entry {ids[1]}.")
 
 
-def test_verify_names_the_first_that_does_not_fit_and_exits_2(command: Command, sends: Sends) -> None:
+def test_verify_names_the_first_that_does_not_fit_and_exits_1(command: Command, sends: Sends) -> None:
     ids = sealed(sends, 4)
     sends.sql("ALTER TABLE nottwice.audit DISABLE TRIGGER USER")
     sends.sql("UPDATE nottwice.audit SET why = 'other' WHERE id > :id", id=ids[1])
     done = command("verify")
-    assert done.exit_code == 2
+    assert done.exit_code == 1
     assert done.stdout.startswith(
         f"Entry {ids[2]} does not fit the one before it. Entry {ids[2]} was changed"
     )

@@ -129,6 +129,18 @@ def test_who_may_not_is_refused_on_record(book: Ledger, console: Database, role:
     assert book.rows("SELECT outcome, role FROM nottwice.audit") == [("refused", role.value)]
 
 
+def test_who_may_not_is_refused_once_for_many(book: Ledger, console: Database) -> None:
+    ids = failed(book, "a", "b", "c")
+    answers = tried(console, Filter(), somebody(console, Role.VIEWER))
+    assert [(one.event_id, "Engineer or admin" in one.refusal) for one in answers] == [
+        (id_, True) for id_ in ids
+    ]
+    assert book.rows("SELECT entity, outcome, role FROM nottwice.audit") == [
+        ("installation", "refused", "viewer")
+    ]
+    assert f"Asked for 3 events, {ids[0]} to {ids[2]}." in book.value("SELECT detail FROM nottwice.audit")
+
+
 # ── The command ───────────────────────────────────────────────────────────────────────────────────────
 
 
