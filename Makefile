@@ -11,7 +11,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 BIN := .venv/bin
 
-.PHONY: help setup setup-test demo test screenshots bench lint format constraints clean
+.PHONY: help setup setup-test demo test fuzz screenshots bench lint format constraints clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -38,6 +38,9 @@ screenshots: setup-test ## draw the documentation's pictures anew, of a seeded h
 bench: setup-test ## measure side by side with other queues, one JSON object a line (ONLY=drain: one of them)
 	@.ci/setup peers
 	@$(BIN)/python -m tests.benchmarks $(ONLY)
+
+fuzz: setup-test ## send hundreds of thousands of hostile requests to a receiver (INPUTS=5000 SEED=7: fewer, or the same again)
+	@$(BIN)/python -m tests.fuzz $(INPUTS) $(SEED)
 
 lint: setup-test ## ruff, mypy and the walls between the packages
 	@$(BIN)/ruff check .
