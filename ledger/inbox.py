@@ -18,7 +18,6 @@ from ledger.columns import Bytes, Flags, Moments, Numbers, SmallNumbers, Texts
 from ledger.database import Transaction
 from ledger.errors import Unavailable
 from ledger.records import Acceptance, AcceptanceKind, Delivery, Unusable, digest_of
-from ledger.repeats import storable
 
 ROUNDS_MAX = 5
 TYPE_CHARACTERS_MAX = (
@@ -193,15 +192,15 @@ def _count(
 def _clean(delivery: Delivery) -> Delivery:
     """The adapters quarantine what PostgreSQL's text cannot hold; a stray one must not become a 5xx for ever.
 
-    The readable key keeps a visible escape; the identity is its digest, which is not touched.
+    It is made visible; the identity is the key's digest, which is not touched.
     """
     texts = (delivery.type, delivery.event_key, delivery.delivery_id, delivery.content_type)
     if all(map(payload.is_storable, texts)) and len(delivery.type) <= TYPE_CHARACTERS_MAX:
         return delivery
     return replace(
         delivery,
-        type=storable(delivery.type)[:TYPE_CHARACTERS_MAX],
+        type=payload.shown(delivery.type)[:TYPE_CHARACTERS_MAX],
         event_key=payload.shown(delivery.event_key),
-        delivery_id=storable(delivery.delivery_id),
-        content_type=storable(delivery.content_type),
+        delivery_id=payload.shown(delivery.delivery_id),
+        content_type=payload.shown(delivery.content_type),
     )

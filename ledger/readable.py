@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 from ledger import payload_form
@@ -36,26 +38,38 @@ def readable(body: bytes, *, most: int = CHARACTERS_SHOWN) -> Readable:
     text = body.decode("utf-8", "backslashreplace")  # a broken byte is shown as \\xff
     if _is_binary(body):
         return _as_numbers(body)
-    text = laid_out(text) if _is_json(body) else _fields(body) or text
+    text = laid_out(text, most=most) if _is_json(body) else _fields(body, most) or text
     return Readable(shown(text[:most]), len(body), len(text) <= most)
 
 
-def laid_out(text: str) -> str:
-    """JSON with a member a line. Tokens stay as they were spelled: no number is rounded, no escape resolved."""
-    parts: list[str] = []
+def laid_out(text: str, *, most: int | None = None) -> str:
+    """JSON with a member a line. Tokens stay as they were spelled: no number is rounded, no escape resolved.
+
+    It ends soon after `most` characters: a body of brackets would become a hundred times as long.
+    """
+    parts, size = [], 0
+    for part in _parts(text):
+        parts.append(part)
+        size += len(part)
+        if most is not None and size > most:
+            break
+    return "".join(parts)
+
+
+def _parts(text: str) -> Iterator[str]:
     depth, before = 0, ""
-    for token in TOKEN.findall(text):
+    for found in TOKEN.finditer(text):
+        token = found[0]
         if token in ("]", "}"):
             depth -= 1
-            parts.append("" if before in ("[", "{") else "\n" + INDENT * depth)
+            yield "" if before in ("[", "{") else "\n" + INDENT * depth
         elif before in ("[", "{", ","):
-            parts.append("\n" + INDENT * depth)
+            yield "\n" + INDENT * depth
         elif before == ":":
-            parts.append(" ")
-        parts.append(token)
+            yield " "
+        yield token
         depth += token in ("[", "{")
         before = token
-    return "".join(parts)
 
 
 def value_at(document: Any, path: tuple[str, ...]) -> Any:
@@ -78,7 +92,16 @@ def spelled(path: tuple[str, ...]) -> str:
 
 def value_words(value: Any) -> str:
     """A value as JSON has it, but a text of its own without quotes. No digit of a number is lost."""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    return value if isinstance(value, str) else _json(value)
+
+
+def _json(value: Any) -> str:
+    """Fractions too are numbers, not texts."""
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{_json(name)}: {_json(member)}" for name, member in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_json, value)) + "]"
+    return str(value) if isinstance(value, Decimal) else json.dumps(value, ensure_ascii=False)
 
 
 def _is_json(body: bytes) -> bool:
@@ -89,7 +112,7 @@ def _is_json(body: bytes) -> bool:
     return True
 
 
-def _fields(body: bytes) -> str | None:
+def _fields(body: bytes, most: int) -> str | None:
     """A form's fields, one below the other; None for what is no form."""
     if not payload_form.looks_like_form(body):
         return None
@@ -97,12 +120,13 @@ def _fields(body: bytes) -> str | None:
         form = payload_form.read(body)
     except Malformed:
         return None
-    return "\n\n".join(_field(name, value, form.problems.get(name)) for name, value in form.texts.items())
+    fields = form.texts.items()
+    return "\n\n".join(_field(name, value, form.problems.get(name), most) for name, value in fields)
 
 
-def _field(name: str, value: Any, problem: str | None) -> str:
+def _field(name: str, value: Any, problem: str | None, most: int) -> str:
     text = value_words(value)
-    text = laid_out(text) if _is_json(text.encode("utf-8", "surrogatepass")) else text
+    text = laid_out(text, most=most) if _is_json(text.encode("utf-8", "surrogatepass")) else text
     mark = f" \u27e8decoding problem: {problem.partition(',')[0]}\u27e9" if problem else ""
     return f"{name}{mark}:\n{text}"
 

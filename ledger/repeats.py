@@ -7,18 +7,16 @@ so that two receivers meet in the same order.
 from __future__ import annotations
 
 import hashlib
-import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from ledger.columns import Numbers, Texts
 from ledger.database import Transaction
+from ledger.payload import shown
 from ledger.records import Delivery, Unusable
 
 DELIVERY_IDS_MAX = 100  # distinct delivery ids kept per event; the rest are counted under ''
 DELIVERY_ID_CHARACTERS_MAX = 500  # it is part of a primary key: an index entry ends at about 2,700 bytes
-
-UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 Again = tuple[int, Delivery]  # a delivery, and the event that stands already
 
@@ -114,12 +112,7 @@ def quarantine(tx: Transaction, items: Iterable[Unusable]) -> None:
             sources=[item.source for _, item in kept],
             digests=[digest for (_, digest, _), _ in kept],
             elements=[item.index for _, item in kept],
-            reasons=[storable(item.reason) for _, item in kept],
+            reasons=[shown(item.reason) for _, item in kept],
             bodies=[item.body for _, item in kept],
             ns=[counts[identity] for identity, _ in kept],
         )
-
-
-def storable(text: str) -> str:
-    """The text with U+FFFD for what PostgreSQL's text cannot hold: NUL, and halves of surrogate pairs."""
-    return UNSTORABLE.sub("\ufffd", text)

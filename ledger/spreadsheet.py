@@ -10,7 +10,10 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterable
+from decimal import Decimal
 from typing import Any, TextIO
+
+from ledger.payload import shown
 
 # Full-width forms too: a spreadsheet in Japanese or Chinese reads them like the narrow ones.
 FORMULA = re.compile(r"""[\s"'\u200b\ufeff]*[=+\-@\uff1d\uff0b\uff0d\uff20]|[\t\r\n]""")
@@ -24,9 +27,9 @@ def cell(value: Any) -> Any:
     """What stands in the file for a value: numbers as they are, a text harmless, nothing for None."""
     if value is None:
         return ""
-    if isinstance(value, int | float):
+    if isinstance(value, int | float | Decimal):
         return value
-    text = visible(str(value))
+    text = visible(shown(str(value)))
     return "'" + text if FORMULA.match(text) else text
 
 

@@ -64,11 +64,20 @@ def test_a_long_text_says_that_it_was_cut() -> None:
     assert not read.whole and len(read.text) == 20_000 and readable(b"x" * 20_000).whole
 
 
+def test_a_body_of_brackets_is_laid_out_no_further_than_it_is_shown() -> None:
+    """Each of its tokens would stand behind a hundred blanks."""
+    body = b"[" * 60 + b"0," * 190_000 + b"0" + b"]" * 60
+    read = readable(body)
+    assert len(read.text) == 20_000 and not read.whole
+    assert len(laid_out(body.decode(), most=20_000)) < 20_200
+    assert laid_out('{"a": 1}', most=100) == laid_out('{"a": 1}')
+
+
 def test_a_value_is_found_at_its_path() -> None:
     document = {"a": {"b": [{"c": 1}]}, "": 2}
     assert value_at(document, ("a", "b", "0", "c")) == 1 and value_at(document, ("",)) == 2
     assert value_at(document, ("a", "b", "7")) is None and value_at(document, ("a", "x", "y")) is None
     assert [value_words(v) for v in ("007", 10**22, True, None, {"a": [Decimal("1.10")]})] == [
-        "007", "10000000000000000000000", "true", "null", '{"a": ["1.10"]}',
+        "007", "10000000000000000000000", "true", "null", '{"a": [1.10]}',
     ]  # fmt: skip
     assert spelled(("a", "b", "0")) == "a.b.0" and spelled(()) == "(all of it)"
