@@ -7,12 +7,13 @@ whoever recorded a request can send it again under another id, where `repeats_by
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from ledger import message_ids, payload, payload_form
-from ledger.payload import Element, Malformed
+from ledger import message_ids, payload
+from ledger.payload import Element
 from ledger.receiver.sources.adapter import Adapter, Arrival, Headers, Identity, Unfit, require_id
+from ledger.receiver.sources.bodies import opened, whole
 from ledger.receiver.sources.complaints import complaints
 from ledger.receiver.sources.signed_string import SignedString
 from ledger.receiver.sources.signing import SECRET_BYTES_MIN, decoded, fresh, matches_any
@@ -99,21 +100,12 @@ class Configured(Adapter):
 
     def elements(self, arrival: Arrival) -> list[Element]:
         """A key in a header names the whole body, whatever it is."""
-        if self.settings.body_format != "json":
-            found = [Element(_unlike_json(self.settings.body_format, arrival), arrival.body)]
-        elif self.settings.key_header:
-            document = payload.parse(arrival.body)
-            found = [] if document == [] else [Element(document, arrival.body)]
-        else:
-            found = super().elements(arrival)
-        if not self.settings.json_inside:
+        s = self.settings
+        may_be_a_list = s.body_format == "json" and not s.key_header
+        found = super().elements(arrival) if may_be_a_list else whole(arrival, s.body_format)
+        if not s.json_inside:
             return found
-        return [Element(self._opened(document), body) for document, body in found]
-
-    def _opened(self, document: Any) -> Any:
-        for path in self.settings.json_inside:
-            document = opened(document, path.split("."))
-        return document
+        return [Element(opened(document, s.json_inside), body) for document, body in found]
 
     def identity(self, document: Any, arrival: Arrival) -> Identity:
         s, headers = self.settings, arrival.headers
@@ -165,32 +157,6 @@ class Configured(Adapter):
         if self.settings.body_format != "json" and REPLACED in text:
             raise Unfit("Its key has bytes that are no text in the charset it came in.")
         return text
-
-
-def opened(document: Any, path: Sequence[str]) -> Any:
-    """The document with the JSON that stands as a text at `path` in place of that text; as it is where there is none."""
-    if not isinstance(document, Mapping) or path[0] not in document:
-        return document
-    value = document[path[0]]
-    inner = opened(value, path[1:]) if path[1:] else _parsed(value)
-    return {**document, path[0]: inner}
-
-
-def _parsed(value: Any) -> Any:
-    if not isinstance(value, str):
-        return value
-    try:
-        found = payload.parse(value.encode("utf-8", "surrogatepass"))
-    except Malformed:
-        return value
-    return found if isinstance(found, Mapping | list) else value
-
-
-def _unlike_json(body_format: str, arrival: Arrival) -> dict[str, Any]:
-    """A form's fields, or a text as the member `text`. What could not be decoded is told beside it."""
-    if body_format == "form":
-        return payload_form.read(arrival.body, arrival.headers.get("content-type", "")).document
-    return payload_form.as_text(arrival.body, arrival.headers.get("content-type", "")).document
 
 
 def _at(document: Any, headers: Headers, header: str, path: str) -> Any:
