@@ -29,8 +29,8 @@ def _off(now: Snapshot) -> str:
     did = "no longer lists" if first.state == "gone" else "has switched off"
     ours = "our webhook endpoint" if n == 1 else f"{n} of our webhook endpoints"
     return (
-        f"**{who} {did} {ours}**, first seen {span(first.since_s)} ago. What {it} would bring is not delivered. "
-        f"Switch {it} on there, then run nottwice catch-up for what was missed."
+        f"**{who} {did} {ours}**, first seen {span(first.since_s)} ago. Nothing comes through {it}. "
+        f"Switch {it} on there, then run nottwice catch-up."
     )
 
 

@@ -94,7 +94,7 @@ def catch_up(settings: Settings, wanted: Wanted, advance: Advance) -> Report:
         run = _file if wanted.file else Listing(settings, door, begun).run
         with _until_told_to_stop(report):
             run(door, begun, report, advance)
-            if wanted.go and not report.refused:
+            if wanted.go:
                 door.ask("end")
     return report
 

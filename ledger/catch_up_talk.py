@@ -75,11 +75,21 @@ def serve(answer: Answer) -> None:
     """
     with os.fdopen(os.dup(1), "wb") as out:
         os.dup2(2, 1)
-        while line := sys.stdin.buffer.readline():
-            question = json.loads(line)
-            bodies = [sys.stdin.buffer.read(size) for size in question.pop("sizes")]
+        while asked := _question(sys.stdin.buffer):
+            question, bodies = asked
             with suppress(BrokenPipeError):
                 _write(out, json.dumps(_answered(answer, question, bodies)).encode() + b"\n")
+
+
+def _question(pipe: BinaryIO) -> tuple[dict[str, Any], list[bytes]] | None:
+    """The next one; None at the end, and for one that broke off: half a body must not be taken for one."""
+    line = pipe.readline()
+    if not line.endswith(b"\n"):
+        return None
+    question: dict[str, Any] = json.loads(line)
+    sizes = question.pop("sizes")
+    bodies = [pipe.read(size) for size in sizes]
+    return (question, bodies) if [len(body) for body in bodies] == sizes else None
 
 
 def _answered(answer: Answer, question: Question, bodies: list[bytes]) -> dict[str, Any]:

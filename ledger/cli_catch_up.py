@@ -156,7 +156,10 @@ def _advice(report: Report) -> Iterator[str]:
             "be new events. Say --beyond-retention to take them in all the same."
         )
     if report.refused:
-        yield "Refused: --since is older than event keys are kept. Choose a later time, or say --beyond-retention."
+        yield (
+            f"Refused: --since is older than event keys are kept. From before that: {report.counts['messages']:,} "
+            "messages. Choose a later time, or say --beyond-retention."
+        )
     elif report.stopped:
         yield f"{plain(report.stopped)} What was stored is stored; the same command goes on from there."
     elif not report.wanted.go:

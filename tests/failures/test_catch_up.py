@@ -220,13 +220,16 @@ def test_a_stopped_listing_goes_on_where_it_was_and_old_mail_is_refused_with_its
     since_old = (*inbox, "--since", (now - timedelta(days=50)).isoformat())
 
     refused = catch_up(*since_old)
-    assert refused.exit_code == 2 and "Refused: --since is older than event keys are kept." in refused.output
+    assert refused.exit_code == 2 and "From before that: 2 messages." in refused.output
     assert (
         "2 would be new" in refused.output
         and "31 days" in refused.output
         and "not known: 2." in refused.output
     )
     assert events(mailed) == (0, 0)
+    assert mailed.value("SELECT bool_and(ended_at IS NOT NULL) FROM nottwice.catch_ups"), (
+        "nothing to go on with"
+    )
 
     tell(
         mailed,

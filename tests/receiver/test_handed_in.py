@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -175,8 +176,11 @@ def test_only_agentmail_lists_messages(sources: dict[str, Adapter]) -> None:
 
 
 @pytest.fixture
-def entrance(settings: Settings, database: Database) -> Entrance:
-    return Entrance(settings, database)
+def entrance(settings: Settings, login_url: Callable[[str], str]) -> Iterator[Entrance]:
+    """Under the receiver's own login, and no other's rights."""
+    own = Database(login_url("nottwice_receiver"), pool_size=1)
+    yield Entrance(settings, own)
+    own.close()
 
 
 def asked(entrance: Entrance, what: str, *bodies: bytes, **facts: Any) -> dict[str, Any]:
