@@ -34,10 +34,11 @@ def key_kept(story: Story, until: datetime) -> str:
             "No longer kept. The same key is a new event now; the keys of what went out are kept longer, "
             "so nothing goes out twice."
         )
-    day = clock(until, story.now)
+    day, is_past = clock(until, story.now), until < story.now
     if not story.is_over:
-        return f"Kept while this is unfinished, and until {day} UTC at least. Until then the same key is a duplicate."
-    if until < story.now:
+        least = "" if is_past else f", and until {day} UTC at least"
+        return f"Kept while this or a send of it is open{least}. Until then the same key is a duplicate."
+    if is_past:
         return f"Its time was over at {day} UTC; the next clean-up gives it up. After that the same key is a new event."
     return f"Kept until {day} UTC. The same key is a duplicate until then, and a new event after."
 

@@ -32,7 +32,7 @@ HEAD = (("From", "sender"), ("Cc", "cc"), ("Bcc", "bcc"), ("Reply-To", "reply_to
 
 def draw(send: Send) -> None:
     _way(send)
-    to = send.recipients if send.content_kept else ("somebody no longer kept",)
+    to = send.recipients if send.content_kept else ("(no longer kept)",)
     components.heading(what(send.kind), to, review_found.lead(send))
     _facts(send)
     _warn_of_look_alikes(send)
@@ -133,13 +133,14 @@ def _facts(send: Send) -> None:
     left_s = (until - send.now).total_seconds() if until else None
     reason = f": {send.cost_reason[:1].lower()}{send.cost_reason[1:]}" if send.cost_reason else ""
     unused = send.key_window_s is not None and until is None
+    safe_key = "not used yet" if unused else key_words(name, left_s, until, send.now)
     waits = send.state in ("needs_review", "proposed")
     components.facts(
         [
             ("About", send.about or "–"),
             *([("Waiting", span(send.waiting_s))] if waits else []),
             ("If it goes twice", COSTS[send.cost] + reason),
-            (f"Safe key at {name}", "not used yet" if unused else key_words(name, left_s, until, send.now)),
+            (f"Safe key at {name}", safe_key if send.key_kept else "no longer kept"),
         ]
     )
 
