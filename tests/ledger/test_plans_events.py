@@ -215,6 +215,7 @@ def test_accept_finds_what_stands_by_its_two_unique_keys(past: Ledger) -> None:
         key_digests=[one.key_digest for one in batch],
         occurrence_digests=[one.occurrence_digest for one in batch],
         content_digests=[one.content_digest for one in batch],
+        key_rules=[one.key_rule for one in batch],
     )
     assert found.scanned_whole == set()
     assert {"one_event_per_key", "one_event_per_occurrence"} <= found.indexes
