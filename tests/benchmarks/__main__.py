@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 
 from tests.benchmarks.accept import accept
 from tests.benchmarks.drain import drain, drain_effect
+from tests.benchmarks.fairness import fairness
 from tests.benchmarks.idle import idle
 from tests.benchmarks.knocks import Missing
 from tests.benchmarks.pickup import pickup
@@ -21,6 +22,7 @@ BENCHES: dict[str, Callable[[Stage], dict[str, object] | Lines]] = {
     "drain-effect": drain_effect,
     "pickup": pickup,
     "idle": idle,
+    "fairness": fairness,
 }
 
 

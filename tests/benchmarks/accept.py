@@ -9,18 +9,14 @@ with nothing but duplicates, and with one key that another transaction holds. RO
 from __future__ import annotations
 
 import os
-import socket
 from collections.abc import Iterator
-from pathlib import Path
 from statistics import median
 from uuid import uuid4
-
-import psutil
 
 from tests.benchmarks.knocks import CONNECTIONS, SECRET_TEXT, Found, delivery, knock, require_wrk
 from tests.benchmarks.report import ROUNDS, say
 from tests.benchmarks.rivals import held, library, pgbench
-from tests.benchmarks.stage import Stage
+from tests.benchmarks.stage import Stage, most_mb, unused_port
 
 ROUND_S = float(os.environ.get("ROUND_S", "5"))
 FASTEST_PER_S = 12_000  # deliveries are made ahead: so many a second are surely enough
@@ -51,7 +47,7 @@ def accept(stage: Stage) -> Iterator[dict[str, object]]:
 def _round(stage: Stage) -> Iterator[tuple[str, float]]:
     yield "pgbench", pgbench(stage, ROUND_S)
     yield "library", library(stage, ROUND_S)
-    port = _free_port()
+    port = unused_port()
     with stage.database() as name:
         named = {"NOTTWICE_SECRET_MAIL_HOOK": SECRET_TEXT}
         with stage.receiver(name, port, CONFIGURATION, **named) as receiver:
@@ -62,7 +58,7 @@ def _round(stage: Stage) -> Iterator[tuple[str, float]]:
             yield "alone p99", _knock(stage, port, _new(), OTHERS).p99_us / 1000
             with held(stage, name, port):
                 yield "held p99", _knock(stage, port, _new(), OTHERS).p99_us / 1000
-            yield "memory", _most_mb(receiver)
+            yield "memory", most_mb(receiver)
 
 
 def _phases() -> Iterator[tuple[str, list[bytes]]]:
@@ -89,21 +85,6 @@ def _knock(stage: Stage, port: int, deliveries: list[bytes], connections: int = 
     if found.refused or found.broken or not found.answered:
         raise RuntimeError(f"some were not accepted: {found}")
     return found
-
-
-def _most_mb(process: psutil.Process) -> float:
-    """The most that was resident since its start."""
-    status = Path(f"/proc/{process.pid}/status")
-    if not status.exists():
-        return float(process.memory_info().rss) / 1e6
-    (line,) = (line for line in status.read_text().splitlines() if line.startswith("VmHWM:"))
-    return int(line.split()[1]) * 1024 / 1e6
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def _lines(taken: Taken) -> Iterator[dict[str, object]]:

@@ -6,6 +6,7 @@ import json
 import math
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -111,9 +112,11 @@ class Stage:
             opened.close()
 
     @contextmanager
-    def worker(self, database: str, handlers: str) -> Iterator[psutil.Process]:
+    def worker(
+        self, database: str, handlers: str, configuration: str = CONFIGURATION
+    ) -> Iterator[psutil.Process]:
         """A worker process of the default settings with these handlers, from the moment in which it is ready."""
-        home = self._home(database, CONFIGURATION)
+        home = self._home(f"{database}-worker", configuration)
         (home / "bench_handlers.py").write_text(handlers)
         environment = self._environment(home, "nottwice_worker", database)
         process = subprocess.Popen(
@@ -131,7 +134,7 @@ class Stage:
         self, database: str, port: int, configuration: str, **environment: str
     ) -> Iterator[psutil.Process]:
         """A receiver process of the default settings with these sources, from the moment in which it is ready."""
-        home = self._home(database, configuration)
+        home = self._home(f"{database}-receiver", configuration)
         named = environment | {"NOTTWICE_RECEIVER_PORT": str(port)}
         with (home / "receiver.log").open("wb") as log:
             process = subprocess.Popen(
@@ -146,8 +149,8 @@ class Stage:
             process.terminate()
             process.wait(30)
 
-    def _home(self, database: str, configuration: str) -> Path:
-        home = self.folder / f"{database}-home"
+    def _home(self, name: str, configuration: str) -> Path:
+        home = self.folder / f"{name}-home"
         home.mkdir()
         (home / "nottwice.toml").write_text(configuration)
         return home
@@ -202,3 +205,18 @@ def wait_until(look: Any, pause_s: float = 0.01) -> float:
             raise TimeoutError
         time.sleep(pause_s)
     return time.perf_counter()
+
+
+def most_mb(process: psutil.Process) -> float:
+    """The most that was resident since its start."""
+    status = Path(f"/proc/{process.pid}/status")
+    if not status.exists():
+        return float(process.memory_info().rss) / 1e6
+    (line,) = (line for line in status.read_text().splitlines() if line.startswith("VmHWM:"))
+    return int(line.split()[1]) * 1024 / 1e6
+
+
+def unused_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

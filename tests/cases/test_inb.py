@@ -126,3 +126,35 @@ def _status(receiver: Receiver, body: bytes) -> int:
         return receiver.shop(body)
     except httpx.TransportError:
         return 0
+
+
+BACKLOG = """
+WITH flood AS (
+    INSERT INTO nottwice.events (namespace, source, type, event_key, key_digest, content_digest)
+    SELECT 'acme', 'shop', 't', 'f ' || n, sha256(convert_to('flood ' || n, 'UTF8')), sha256('x') FROM generate_series(1, 5000) AS n
+    RETURNING id)
+INSERT INTO nottwice.event_contents (event_id, body) SELECT id, '{}' FROM flood
+"""
+UNHURRIED = """
+import time
+for source, type_ in (("shop", "t"), ("plain", "note")):
+    handlers.on(source, type_)(lambda event: time.sleep(0.01)).apply(lambda tx, event, prepared, propose: None)
+"""
+PASSED_BY = """
+SELECT count(*) FROM nottwice.events quiet JOIN nottwice.events flood ON flood.ended_at BETWEEN quiet.accepted_at AND quiet.ended_at
+WHERE quiet.namespace = 'plain' AND flood.namespace = 'acme' GROUP BY quiet.id
+"""
+
+
+def test_inb_09_one_noisy_tenant_holds_up_no_other(door: Door, work: Work) -> None:
+    """A has thousands waiting and sends on; each event of B is worked next, not behind them."""
+    door.rows(BACKLOG)
+    work(UNHURRIED)
+    until(lambda: door.rows("SELECT count(*) > 0 FROM nottwice.events WHERE state = 'completed'")[0][0])
+    for n in range(5):
+        assert {door.receiver.shop(event(f"{n} {more}")) for more in range(10)} == {202}
+        assert door.receiver.plain(b"{}", f"e{n}") == 200
+    quiet = "SELECT count(*) FROM nottwice.events WHERE namespace = 'plain' AND state = 'completed'"
+    until(lambda: door.rows(quiet) == [(5,)])
+    assert door.rows("SELECT count(*) > 500 FROM nottwice.events WHERE state = 'pending'") == [(True,)]
+    assert max((n for (n,) in door.rows(PASSED_BY)), default=0) < 200
