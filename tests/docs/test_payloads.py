@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from ledger import spreadsheet
+from ledger import payload_form, spreadsheet
 from ledger.payload import DEPTH_MAX, DIGITS_MAX, VALUES_MAX
 from ledger.readable import CHARACTERS_MAX, readable
 from ledger.receiver.sources.terms import ELEMENT_BYTES_MAX, ELEMENTS_MAX, TYPE_BYTES_MAX
@@ -153,3 +153,26 @@ def test_the_limits_are_those_of_the_code() -> None:
 @pytest.mark.parametrize("section", ["Documents", "Ids", "The same content", "Compressed bodies", "Lists"])
 def test_no_table_is_read_as_empty(section: str) -> None:
     assert len(list(rows(section))) >= 5
+
+
+# ── forms ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_every_field_of_a_form_is_decoded_as_told_or_marked() -> None:
+    for what, charset, field, read, page in rows("Forms"):
+        text, _, mark = read.removeprefix("`").partition("`, ")
+        body = _form({"charsets": f'{{"a":"{charset}"}}'.encode() if charset else b"{}", "a": spelled(field)})
+        found = payload_form.read(body)
+        assert found.texts["a"] == spelled(text).decode(), what
+        assert ("a" in found.problems) is bool(mark), what
+        assert spelled(page).decode() in readable(body).text, what
+
+
+def test_the_limits_of_a_form_are_the_codes() -> None:
+    assert f"more than {payload_form.FIELDS_MAX:,} fields" in PAGE
+
+
+def _form(fields: dict[str, bytes]) -> bytes:
+    head = 'Content-Disposition: form-data; name="{}"'
+    parts = (b"--x\r\n%b\r\n\r\n%b\r\n" % (head.format(name).encode(), raw) for name, raw in fields.items())
+    return b"".join(parts) + b"--x--\r\n"
