@@ -8,11 +8,11 @@ and `retention_actions`.
 
 from __future__ import annotations
 
-import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from time import monotonic as clock
 
 from ledger import counters, refusals
 from ledger.database import Database, Transaction
@@ -130,7 +130,7 @@ def _begin(tx: Transaction, *, lease_s: float) -> bool:
 def _turn(database: Database, settings: RetentionSettings, once_ever: Sequence[str]) -> Round:
     latest_first = sorted(_due(database, settings), key=lambda one: -one.late_s)
     walks = deque(Walk(one.rule, one.namespace, settings, once_ever) for one in latest_first)
-    ends_at, counts, is_time = time.monotonic() + settings.round_within_s, Counter[str](), True
+    ends_at, counts, is_time = clock() + settings.round_within_s, Counter[str](), True
     while walks and is_time:  # one batch at the least, else the turns of a slow server would do nothing
         walk = walks.popleft()
         before = walk.rows
@@ -138,7 +138,7 @@ def _turn(database: Database, settings: RetentionSettings, once_ever: Sequence[s
         counts[walk.rule.what] += walk.rows - before
         if not walk.done:
             walks.append(walk)
-        is_time = time.monotonic() < ends_at
+        is_time = clock() < ends_at
     if not walks:
         counts[STRANGERS_WHAT] += database.run(partial(_strangers_page, settings=settings))
         database.run(partial(counters.fold_hours, older_than_s=settings.keys_days_max * DAY_S))

@@ -12,6 +12,7 @@ from tests.benchmarks.fairness import fairness
 from tests.benchmarks.idle import idle
 from tests.benchmarks.knocks import Missing
 from tests.benchmarks.pickup import pickup
+from tests.benchmarks.prune import prune
 from tests.benchmarks.report import say
 from tests.benchmarks.stage import Stage
 
@@ -23,6 +24,7 @@ BENCHES: dict[str, Callable[[Stage], dict[str, object] | Lines]] = {
     "pickup": pickup,
     "idle": idle,
     "fairness": fairness,
+    "prune": prune,
 }
 
 

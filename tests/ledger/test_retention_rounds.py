@@ -123,7 +123,7 @@ def test_namespaces_and_kinds_take_turns(book: Ledger, by_worker: Database) -> N
         return float(next(steps))
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(retention.time, "monotonic", tick)
+        patched.setattr(retention, "clock", tick)
         retention.round_(by_worker, once.model_copy(update={"round_within_s": 8.0}))
     left = book.rows(
         "SELECT namespace, count(*) FROM nottwice.events WHERE key_digest IS NOT NULL GROUP BY 1 ORDER BY 1"
