@@ -15,17 +15,11 @@ Days = Annotated[float, Field(gt=0, le=36_500, allow_inf_nan=False)]  # a hundre
 class Periods(Table):
     """How long each thing is kept. What is not finished is kept whatever its age."""
 
-    event_keys_days: Days = (
-        31.0  # after receipt; the longest a provider of ours delivers again is some 28 days
-    )
-    event_bodies_days: Days = (
-        7.0  # after the event and its sends are settled; conflicting contents go with it
-    )
-    quarantined_days: Days = 90.0  # contents in quarantine, after they came last
-    action_contents_days: Days = 30.0  # after settling: text, recipients, and whom notices about it name
-    action_keys_days: Days = (
-        400.0  # after settling, with what was said about each try; once-ever kinds for good
-    )
+    event_keys_days: Days = 31.0  # after receipt; providers deliver again for 28 days at most
+    event_bodies_days: Days = 7.0  # after the event and its sends are settled
+    quarantined_days: Days = 90.0  # after the same bytes came last
+    action_contents_days: Days = 30.0  # after settling: text, recipients, whom notices name
+    action_keys_days: Days = 400.0  # after settling, with all words; once-ever kinds for good
 
 
 class NamespacePeriods(Table):

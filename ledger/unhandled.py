@@ -8,6 +8,7 @@ kind is, so that work which waits for the first worker is never closed.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 
 from ledger import order
 from ledger.database import Transaction
@@ -17,10 +18,12 @@ Kind = tuple[str, str]
 # The oldest of each kind through the claim's index, a range each. One that is locked is somebody's: the next time.
 CLOSE = """
 WITH over AS MATERIALIZED (
-    SELECT e.id FROM nottwice.kinds_unhandled() AS k CROSS JOIN LATERAL (
+    SELECT e.id FROM nottwice.kinds_unhandled() AS k
+    LEFT JOIN unnest(CAST(:namespaces AS text[]), CAST(:kept_by_namespace AS float8[])) AS own(name, kept_s) ON own.name = k.namespace
+    CROSS JOIN LATERAL (
         SELECT p.id FROM nottwice.events p
         WHERE p.state = 'pending' AND p.namespace = k.namespace AND p.source = k.source AND p.type = k.type
-          AND p.waits_behind = 0 AND p.due_at < now() - make_interval(secs => :kept_s)
+          AND p.waits_behind = 0 AND p.due_at < now() - make_interval(secs => coalesce(own.kept_s, :kept_s))
         ORDER BY p.due_at, p.id LIMIT :limit
         FOR NO KEY UPDATE SKIP LOCKED) AS e
     LIMIT :limit)
@@ -30,11 +33,16 @@ RETURNING e.id, e.source, e.type, e.ordering_digest IS NOT NULL AS in_lane
 """
 
 
-def close(tx: Transaction, *, kept_s: float, limit: int = 100) -> Counter[Kind]:
+def close(
+    tx: Transaction, *, kept_s: float, limit: int = 100, of_namespaces: Mapping[str, float] | None = None
+) -> Counter[Kind]:
     """Close events that have been due for longer than `kept_s` and that nobody handles; how many of each kind.
 
-    At most `limit`: while that many come back, call again.
+    `of_namespaces` says where it is another time. At most `limit`: while that many come back, call again.
     """
-    rows = tx.all(CLOSE, kept_s=kept_s, limit=limit)
+    own = of_namespaces or {}
+    rows = tx.all(
+        CLOSE, kept_s=kept_s, limit=limit, namespaces=list(own), kept_by_namespace=list(own.values())
+    )
     order.let_next_go(tx, [row.id for row in rows if row.in_lane])
     return Counter((row.source, row.type) for row in rows)

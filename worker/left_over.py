@@ -43,8 +43,9 @@ class LeftOver:
                 return
 
     def _close(self, tx: Transaction) -> Counter[unhandled.Kind]:
-        kept_s = self._settings.retention.event_keys_days * DAY_S
-        return unhandled.close(tx, kept_s=kept_s, limit=ROWS_MAX)
+        kept = self._settings.retention
+        own = {name: kept.of(name).event_keys_days * DAY_S for name in kept.namespaces}
+        return unhandled.close(tx, kept_s=kept.event_keys_days * DAY_S, limit=ROWS_MAX, of_namespaces=own)
 
     def free_lanes(self) -> None:
         """Go on where the last turn ended, so that every lane has its turn."""

@@ -103,7 +103,14 @@ def test_a_look_for_forgotten_lanes_reads_what_it_looks_at(past: Ledger) -> None
 
 
 def test_what_nobody_handles_is_found_kind_by_kind(past: Ledger) -> None:
-    found = plan(past, unhandled.CLOSE, kept_s=31 * 86_400.0, limit=10)
+    found = plan(
+        past,
+        unhandled.CLOSE,
+        kept_s=31 * 86_400.0,
+        limit=10,
+        namespaces=["slow"],
+        kept_by_namespace=[60 * 86_400.0],
+    )
     assert found.scanned_whole <= {"workers"} and found.pages < 10 * 40
     closed = rolled_back(past, lambda tx: unhandled.close(tx, kept_s=31 * 86_400.0, limit=50))
     assert closed == {("shop", "nobody's"): 50}

@@ -36,6 +36,14 @@ def staffed(book: Ledger) -> Ledger:
     return book
 
 
+def test_a_namespace_closes_them_by_its_own_time(staffed: Ledger) -> None:
+    plain, slow = (staffed.stored(name, namespace=name, type="nobody's")[0] for name in ("acme", "slow"))
+    age(staffed, 40, plain, slow)
+    own = {"slow": 60 * DAY_S}
+    closed = staffed.database.run(lambda tx: unhandled.close(tx, kept_s=KEPT_S, of_namespaces=own))
+    assert closed.total() == 1 and staffed.event(slow).state == "pending"
+
+
 def test_an_old_event_of_a_kind_nobody_handles_is_closed_as_unhandled(staffed: Ledger) -> None:
     old, young = staffed.stored("old", "young", type="nobody's")
     age(staffed, 31.01, old)
