@@ -8,8 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from ledger import endpoints
+from ledger import endpoints, refusals
 from ledger.database import Transaction
+from ledger.refusals import Refused
 
 LEASES_MAX = 200
 UNKNOWN_S = 3600.0
@@ -135,7 +136,10 @@ class LeaseAge:
 
 @dataclass(frozen=True, slots=True)
 class Hour:
-    """What the charts draw: the last minutes, the oldest leases of `leases` in all, today's answers of providers."""
+    """What the charts draw: the last minutes, the oldest leases of `leases` in all, today's answers of providers.
+
+    `turned_away` is what the front door refused of configured sources in these minutes, the most frequent first.
+    """
 
     minutes: tuple[Minute, ...]
     oldest_leases: tuple[LeaseAge, ...]
@@ -143,11 +147,13 @@ class Hour:
     unclear_today: int
     put_off_today: int
     refused_today: int
+    turned_away: tuple[Refused, ...]
 
 
 def hour(tx: Transaction, *, lease_s: float, minutes: int = 60) -> Hour:
     """Days begin at midnight UTC. `lease_s` is what workers are given, to tell a lease's age from its end."""
-    return Hour(_minutes(tx, minutes), _oldest_leases(tx, lease_s), **_today(tx))
+    turned_away = tuple(one for one in refusals.lately(tx, minutes=minutes) if one.source)
+    return Hour(_minutes(tx, minutes), _oldest_leases(tx, lease_s), **_today(tx), turned_away=turned_away)
 
 
 def _minutes(tx: Transaction, minutes: int) -> tuple[Minute, ...]:

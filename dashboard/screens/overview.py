@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from dashboard import charts, endpoints, session
+from dashboard import charts, endpoints, session, turned_away
 from dashboard.charts import Bar
 from dashboard.components import age_caption, database_gone, mode
 from dashboard.house import CHARTS_EVERY, Glance
@@ -156,6 +156,8 @@ def _pictures() -> None:
     with left.container(border=True, height="stretch", gap="xxsmall"):
         st.markdown("**Deliveries per minute**")
         st.caption(_pace(hour))
+        if hour.turned_away:
+            st.caption(f":material/block: {turned_away.words(hour.turned_away)}")
         alt = "New and duplicate deliveries per minute over the last hour, and the share of duplicates"
         charts.draw(charts.deliveries(hour.minutes, mode()), "deliveries", alt)
     with right.container(border=True, height="stretch", gap="xxsmall"):

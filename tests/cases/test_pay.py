@@ -87,11 +87,16 @@ def test_pay_05_an_id_that_differs_in_its_last_digit_is_another_event(door: Door
 
 def test_pay_07_duplicate_member_names_are_refused(door: Door) -> None:
     twice = [
+        b'{"id":"e1","status":"approved","status":"rejected"}',
+        b'{"id":"e1","id":"e2"}',
         b'{"id":"e1","type":"t","status":"approved","status":"rejected"}',
         b'{"id":"e1","id":"e2","type":"t"}',
         b'{"id":"e1","type":"t","inner":[{"a":1,"a":1}]}',
     ]
-    assert [door.receiver.shop(body) for body in twice] == [400] * 3
+    assert [door.receiver.shop(body) for body in twice] == [400] * len(twice)
+    assert [door.receiver.plain(body) for body in twice] == [400] * len(twice)
+    forged = [door.receiver.post("shop", body, fix.shop(body + b" ")).status_code for body in twice]
+    assert forged == [401] * len(twice)  # which of the two it is, a sender can tell
     assert door.nothing_stored
 
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from uuid import uuid4
+
 import pytest
 from streamlit import config
 from streamlit.testing.v1 import AppTest
 
 from dashboard.screens.overview import _workers, answer
-from ledger import endpoints
+from ledger import endpoints, refusals
 from ledger.database import Transaction
 from ledger.endpoints import Endpoint, Off
+from ledger.refusals import Refusal
 from ledger.views import Snapshot
 from tests.dashboard.conftest import App
 from tests.fix_seed import RECEIPT, House, desk, full, mail
@@ -48,6 +51,16 @@ def test_a_full_overview_answers_in_its_heading(app: App, house: House) -> None:
     assert titles(at)[0].startswith("Work is moving. 7 sends wait for a person, ")
     labels = {metric.label: metric.value for metric in at.metric}
     assert labels["Waiting for a person"] == "7 sends" and labels["Workers"] == "4 of 5"
+
+
+def test_pay_09_what_was_turned_away_is_counted_on_the_overview_by_its_source(app: App, house: House) -> None:
+    full(house)
+    counts = {("shop", Refusal.TOO_LARGE): 3, ("shop", Refusal.CODED): 1, ("", Refusal.UNKNOWN_SOURCE): 9}
+    house.db.run(lambda tx: refusals.add(tx, uuid4(), counts))
+    said = [one.value for one in app(person=2).caption if "Turned away" in one.value]
+    assert said == [
+        ":material/block: Turned away in the last hour: 3 of shop (too large), 1 of shop (compressed)."
+    ]
 
 
 def test_an_endpoint_that_is_off_or_not_known_is_said_on_overview_and_events(app: App, house: House) -> None:
