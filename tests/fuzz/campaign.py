@@ -75,15 +75,19 @@ class Campaign:
             (status,) = await lines.statuses([request])
         self.answers[request.kind, status] += 1
         if not self._is_right(request, status):
-            raise Broken(f"{status} to {request}")
+            raise Broken(f"{status} to {request!r:.3000}")
         if 200 <= status < 300 and request.method == "POST":
             self._items += self._events(request)
 
     def _is_right(self, request: Request, status: int) -> bool:
         if request.kind is Kind.WILD:
             return status == CLOSED or 200 <= status < 500
+        if request.kind is Kind.FORGED and status in REFUSED:
+            return True
+        if max(len(request.body), len(request.plain)) > fix.LIMIT:
+            return status in (413, CLOSED)  # it may hang up while there is more to come
         if request.kind is Kind.FORGED:
-            return status in REFUSED
+            return False
         try:
             self._events(request)
         except Malformed:

@@ -33,6 +33,7 @@ MORE = {
 }
 CONFIG = fix_sources.CONFIG + "".join(GENERIC % name + options + "\n" for name, options in MORE.items())
 
+LARGE_SHARE = 0.0005  # of all bodies
 HEADS = [
     *(
         b"X-Odd: \xff\x01",
@@ -119,6 +120,8 @@ class Deliveries:
 
     def _body(self, name: str) -> bytes:
         random, body = self._random, self._example(name)
+        if random.random() < LARGE_SHARE:
+            return random.choice(hostile.LARGE)(body)
         if random.random() < 0.25:
             return random.choice(hostile.DAMAGE)(body, random)
         try:

@@ -133,6 +133,19 @@ def _filled(body: bytes, random: Random) -> bytes:
     return body[:at] + piece * random.choice([1, 1, 1, 2, 300]) + body[at:]
 
 
+# At a limit, or over it: of a body, its values, its elements, its depth, one text, one element.
+LARGE: list[Callable[[bytes], bytes]] = [
+    lambda body: body[:1] + b'"pad":"' + b"a" * 4_900_000 + b'",' + body[1:],
+    lambda body: body[:1] + b'"pad":"' + "é🎉".encode() * 150_000 + b'",' + body[1:],
+    lambda body: body[:1] + b'"pad":[' + b"1e9," * 190_000 + b"0]," + body[1:],
+    lambda body: body[:1] + b'"pad":[' + b"[]," * 400_000 + b"0]," + body[1:],
+    lambda body: b"[" + (body + b",") * 300 + b'{"id":"last"}]',
+    lambda body: b"[" + b'{"id":1,"type":"t"},' * 5_001 + b"0]",
+    lambda body: b"[" + body + b',{"id":"' + b"x" * 1_000_001 + b'"}]',
+    lambda body: body + b" " * 5_000_001,
+    lambda body: b"[" * 300_000 + body,
+    lambda body: body.replace(b'"id"', b'"' + b"i" * 300_000 + b'"') + b" ",
+]
 DAMAGE: list[Damage] = [
     _flipped,
     _flipped,
