@@ -7,6 +7,7 @@ read again; a bad file keeps the old ones and says so.
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import os
 import signal
@@ -86,6 +87,8 @@ class Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
+        gc.collect()
+        gc.freeze()  # what is here now stays: a full collection that walks it would hold every request up
         sources = sorted(self._door.sources)
         host, port = self._settings.receiver.host, self._settings.receiver_port
         note("listening", host=host, port=port, pid=os.getpid(), sources=sources)

@@ -7,6 +7,7 @@ import binascii
 import hmac
 from collections.abc import Sequence
 from datetime import datetime
+from functools import lru_cache
 from typing import Literal
 
 SECRET_BYTES_MIN = 8
@@ -20,9 +21,21 @@ def matches_any(
     Every pair is compared, each in constant time.
     """
     message = b"".join(signed)
-    # Not hmac.digest(): it gives up the GIL for however short a message, and a writer's thread takes it for long.
-    expected = [hmac.new(secret, message, algorithm).digest() for secret in secrets]
-    return sum(hmac.compare_digest(g, e) for g in given for e in expected) > 0
+    expected = [_mac(secret, message, algorithm) for secret in secrets]
+    return sum([hmac.compare_digest(g, e) for g in given for e in expected]) > 0
+
+
+def _mac(secret: bytes, message: bytes, algorithm: str) -> bytes:
+    """Not hmac.digest(): it gives up the GIL for however short a message, and a writer's thread takes it for long."""
+    mac = _keyed(secret, algorithm).copy()
+    mac.update(message)
+    return mac.digest()
+
+
+@lru_cache(maxsize=256)
+def _keyed(secret: bytes, algorithm: str) -> hmac.HMAC:
+    """To be copied: its key is worked in once."""
+    return hmac.new(secret, digestmod=algorithm)
 
 
 def decoded(text: str, encoding: Literal["hex", "base64"]) -> list[bytes]:

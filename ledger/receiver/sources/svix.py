@@ -51,8 +51,10 @@ class SvixSigned(Adapter):
 
     def delivered(self, headers: Headers, what: str) -> str:
         """`id`, `timestamp` or `signature`, always under the same prefix: the id that was signed is the id that is used."""
-        prefix = next((prefix for prefix in self.prefixes if prefix + "id" in headers), self.prefixes[0])
-        return headers.get(prefix + what, "")
+        for prefix in self.prefixes:
+            if prefix + "id" in headers:
+                return headers.get(prefix + what, "")
+        return headers.get(self.prefixes[0] + what, "")
 
 
 def key_behind(prefix: str, text: str) -> bytes:
