@@ -7,7 +7,7 @@ values, each behind its length.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from struct import Struct
 from typing import ClassVar
@@ -42,11 +42,11 @@ class Column:
         if values.count(first) == len(values):  # as with one source's events
             self.wire = head + _behind_length(first) * len(values)
         else:
-            self.wire = head + b"".join([_behind_length(value) for value in values])
+            self.wire = head + b"".join(map(_behind_length, values))
 
 
-def _behind_length(value: bytes | None) -> bytes:
-    return NULL if value is None else LENGTH.pack(len(value)) + value
+def _behind_length(value: bytes | None, *, pack: Callable[[int], bytes] = LENGTH.pack) -> bytes:
+    return NULL if value is None else pack(len(value)) + value
 
 
 class Bytes(Column):

@@ -30,6 +30,7 @@ RETRIED_BLINDLY = frozenset(
 # The referee between two claims that began at the same instant: as good as a serialization failure.
 REFEREES = frozenset({"one_of_a_lane_at_a_time"})
 TRIES_MAX = 5
+PREPARE_AFTER = 5  # psycopg's own threshold
 WORDS_MAX = 200
 # No state at all: the connection was never made or broke. 57P01..57P03: shutting down or starting; 53300: too many
 # connections; 08xxx: connection errors.
@@ -88,7 +89,9 @@ class Database:
         pool_wait_s: float = 5.0,
         connect_timeout_s: int = 5,
         pre_ping: bool = True,
+        prepare: bool = False,
     ) -> None:
+        """`prepare` statements that come again and again: never behind a pooler in transaction mode."""
         self.engine = sa.create_engine(
             url,
             pool_size=pool_size,
@@ -97,7 +100,10 @@ class Database:
             pool_pre_ping=pre_ping,
             pool_use_lifo=True,
             isolation_level="READ COMMITTED",
-            connect_args={"prepare_threshold": None, "connect_timeout": connect_timeout_s},
+            connect_args={
+                "prepare_threshold": PREPARE_AFTER if prepare else None,
+                "connect_timeout": connect_timeout_s,
+            },
             skip_autocommit_rollback=True,
         ).execution_options(postgresql_readonly=False)
 

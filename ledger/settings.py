@@ -171,8 +171,13 @@ class Settings(Tables):
         cluster.ensure()
         return cluster.url("postgres" if login == "owner" else f"nottwice_{login}")
 
-    def open_database(self, login: Login, *, pool_size: int | None = None, pre_ping: bool = True) -> Database:
-        """A pool of connections under one login. Raises what starting an embedded server raises."""
+    def open_database(
+        self, login: Login, *, pool_size: int | None = None, pre_ping: bool = True, prepare: bool = False
+    ) -> Database:
+        """A pool of connections under one login. Raises what starting an embedded server raises.
+
+        `prepare` where there is surely no pooler: at the embedded server, or where the configuration says so.
+        """
         from ledger.database import Database  # SQLAlchemy takes a while; `nottwice --help` does without
 
         return Database(
@@ -181,6 +186,7 @@ class Settings(Tables):
             pool_wait_s=self.database.pool_wait_s,
             connect_timeout_s=self.database.connect_timeout_s,
             pre_ping=pre_ping,
+            prepare=prepare and (self.database.direct or not self.database_url),
         )
 
 

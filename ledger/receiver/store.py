@@ -33,7 +33,9 @@ class Store:
         self.on_failure: Callable[[], None] = lambda: None
         self._settings = settings
         pool = settings.receiver.writers + 2  # the side lane, and the desk
-        self._opener = opener or (lambda: settings.open_database("receiver", pool_size=pool, pre_ping=False))
+        self._opener = opener or (
+            lambda: settings.open_database("receiver", pool_size=pool, pre_ping=False, prepare=True)
+        )
         self._database: Database | None = None
         self._batcher: Batcher | None = None
         self._pulse = Pulse(settings, tally)

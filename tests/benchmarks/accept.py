@@ -29,6 +29,9 @@ CONFIGURATION = """
 kind = "agentmail"
 namespace = "acme"
 secrets = ["mail-hook"]
+
+[database]
+direct = true
 """
 Taken = dict[str, list[float]]
 

@@ -133,7 +133,7 @@ class Stage:
     def receiver(
         self, database: str, port: int, configuration: str, **environment: str
     ) -> Iterator[psutil.Process]:
-        """A receiver process of the default settings with these sources, from the moment in which it is ready."""
+        """A receiver process with this configuration, from the moment in which it is ready."""
         home = self._home(f"{database}-receiver", configuration)
         named = environment | {"NOTTWICE_RECEIVER_PORT": str(port)}
         with (home / "receiver.log").open("wb") as log:
