@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.benchmarks.__main__ import BENCHES
 from tests.benchmarks.report import compare
 from tests.benchmarks.stage import percentile
 
@@ -40,4 +41,4 @@ def test_an_unknown_benchmark_is_refused_by_name() -> None:
         [sys.executable, "-m", "tests.benchmarks", "drian"], capture_output=True, text=True, check=False
     )
     assert done.returncode == 2 and done.stdout == ""
-    assert "there is no benchmark drian; there are accept, drain, drain-effect, pickup, idle." in done.stderr
+    assert f"there is no benchmark drian; there are {', '.join(BENCHES)}." in done.stderr
