@@ -93,9 +93,6 @@ def test_a_file_that_was_stopped_twice_is_taken_in_whole_and_once(
 def test_bad_lines_are_named_and_stop_nobody(chain: House, catch_up: CatchUp) -> None:
     path = chain.home / "bad.jsonl"
     path.write_text('{"id": "a", "type": "t"}\nno json\n\n{"type": "t"}\n{"id": "a", "type": "t", "x": 1}\n')
-    looked = catch_up("shop", "--file", str(path))
-    assert looked.exit_code == 1 and "2 would be new" in looked.output and "--go" in looked.output
-    assert events(chain) == (0, 0) and chain.value("SELECT count(*) FROM nottwice.quarantine") == 0
     done = catch_up("shop", "--file", str(path), "--go")
     assert done.exit_code == 1
     assert done.output.splitlines() == [

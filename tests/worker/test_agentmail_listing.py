@@ -28,8 +28,7 @@ def arrive(sandbox: Sandbox, n: int = 0, inbox: str = INBOX, **changed: Any) -> 
     """A message at START and n minutes; its id."""
     event = json.loads(message_received("Ana <ana@example.com>", f"Question {n}", "Why?", inbox))
     event["message"] |= {"timestamp": (START + timedelta(minutes=n)).isoformat()} | changed
-    answer = sandbox.http.post("/sandbox/incoming", json=event)
-    assert answer.status_code == 200, answer.text
+    sandbox.incoming.arrive(event)
     return str(event["message"]["message_id"])
 
 
