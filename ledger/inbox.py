@@ -25,9 +25,10 @@ TYPE_CHARACTERS_MAX = (
 )
 
 METRICS: Mapping[AcceptanceKind, tuple[AcceptanceKind, ...]] = {
-    AcceptanceKind.ACCEPTED: (),  # counted by the statement that stored it
-    AcceptanceKind.CONFLICT: (AcceptanceKind.CONFLICT, AcceptanceKind.DUPLICATE),
-    AcceptanceKind.NOT_COMPARED: (AcceptanceKind.DUPLICATE,),
+    # These three are counted by the statements that store and note them, all that are no new event as duplicates.
+    AcceptanceKind.ACCEPTED: (),
+    AcceptanceKind.DUPLICATE: (),
+    AcceptanceKind.NOT_COMPARED: (),
 }  # the counters of a kind that has not just one of its own
 
 Waiting = Mapping[int, Delivery]  # deliveries without an answer yet, by their place in the batch
@@ -44,7 +45,7 @@ def accept(tx: Transaction, items: Sequence[Delivery | Unusable], *, writer: UUI
     deliveries = {i: _clean(item) for i, item in enumerate(items) if isinstance(item, Delivery)}
     unusable = {i: item for i, item in enumerate(items) if isinstance(item, Unusable)}
     answers = _accept(tx, deliveries, writer)
-    _note_repeats(tx, deliveries, answers)
+    _note_repeats(tx, deliveries, answers, writer)
     repeats.quarantine(tx, unusable.values())
     answers |= dict.fromkeys(unusable, Acceptance(AcceptanceKind.QUARANTINED, None))
     in_order = [answers[i] for i in range(len(items))]
@@ -166,7 +167,7 @@ def _find_standing(tx: Transaction, waiting: Waiting) -> Answers:
     return {row.i: Acceptance(AcceptanceKind(row.became), row.id) for row in rows}
 
 
-def _note_repeats(tx: Transaction, deliveries: Waiting, answers: Answers) -> None:
+def _note_repeats(tx: Transaction, deliveries: Waiting, answers: Answers, writer: UUID) -> None:
     """A conflict is a duplicate delivery too, and so is what could not be compared."""
     again = [
         (answer.kind, (answer.event_id, deliveries[i]))
@@ -175,7 +176,7 @@ def _note_repeats(tx: Transaction, deliveries: Waiting, answers: Answers) -> Non
     ]
     compared = [one for kind, one in again if kind is not AcceptanceKind.NOT_COMPARED]
     not_compared = [one for kind, one in again if kind is AcceptanceKind.NOT_COMPARED]
-    repeats.note_duplicates(tx, compared, not_compared)
+    repeats.note_duplicates(tx, compared, not_compared, writer=writer)
     repeats.keep_conflicts(tx, [one for kind, one in again if kind is AcceptanceKind.CONFLICT])
 
 

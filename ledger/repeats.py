@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from uuid import UUID
 
 from ledger.columns import Numbers, Texts
 from ledger.database import Transaction
@@ -22,14 +23,18 @@ Again = tuple[int, Delivery]  # a delivery, and the event that stands already
 
 NOTE = """
 WITH again AS (
-    SELECT d.event_id, d.delivery_id, d.n, d.not_compared, x.event_id IS NOT NULL AS known
-    FROM unnest(CAST(:event_ids AS bigint[]), CAST(:delivery_ids AS text[]), CAST(:ns AS bigint[]), CAST(:not_compared AS bigint[]))
-         AS d(event_id, delivery_id, n, not_compared)
+    SELECT d.*, x.event_id IS NOT NULL AS known
+    FROM unnest(CAST(:event_ids AS bigint[]), CAST(:delivery_ids AS text[]), CAST(:ns AS bigint[]), CAST(:not_compared AS bigint[]),
+                CAST(:namespaces AS text[])) AS d(event_id, delivery_id, n, not_compared, namespace)
     LEFT JOIN nottwice.duplicates x ON x.event_id = d.event_id AND x.delivery_id = d.delivery_id),
 placed AS (
     SELECT again.*, row_number() OVER (PARTITION BY event_id, known ORDER BY delivery_id)
         + (SELECT count(*) FROM (SELECT FROM nottwice.duplicates y WHERE y.event_id = again.event_id LIMIT :ids_max) z) AS place
-    FROM again)
+    FROM again),
+counted AS (
+    INSERT INTO nottwice.counters (minute, namespace, metric, writer, n)
+    SELECT date_trunc('minute', now()), namespace, 'duplicate', :writer, sum(n) FROM again GROUP BY namespace ORDER BY namespace
+    ON CONFLICT (minute, namespace, metric, writer) DO UPDATE SET n = nottwice.counters.n + excluded.n)
 INSERT INTO nottwice.duplicates (event_id, delivery_id, deliveries, not_compared)
 SELECT event_id, CASE WHEN known OR place <= :ids_max THEN delivery_id ELSE '' END AS kept_as, sum(n), sum(not_compared)
 FROM placed GROUP BY event_id, kept_as ORDER BY event_id, kept_as
@@ -39,13 +44,16 @@ SET deliveries = nottwice.duplicates.deliveries + excluded.deliveries,
 """
 
 
-def note_duplicates(tx: Transaction, again: Sequence[Again], not_compared: Sequence[Again] = ()) -> None:
-    """Count further deliveries by their delivery id; beyond the cap (a retry storm with new ids) under ''.
+def note_duplicates(
+    tx: Transaction, again: Sequence[Again], not_compared: Sequence[Again] = (), *, writer: UUID
+) -> None:
+    """Count further deliveries, for the minute and by their delivery id; beyond the cap (a retry storm) under ''.
 
     `not_compared` are those whose content may be another one: nobody can say.
     """
     ns_not = _by_delivery(not_compared)
     counts = _by_delivery(again) + ns_not
+    namespaces = {id_: delivery.namespace for id_, delivery in (*again, *not_compared)}
     if counts:
         tx.execute(
             NOTE,
@@ -53,6 +61,8 @@ def note_duplicates(tx: Transaction, again: Sequence[Again], not_compared: Seque
             delivery_ids=Texts([delivery_id for _, delivery_id in counts]),
             ns=Numbers(list(counts.values())),
             not_compared=Numbers([ns_not[one] for one in counts]),
+            namespaces=Texts([namespaces[event_id] for event_id, _ in counts]),
+            writer=writer,
             ids_max=DELIVERY_IDS_MAX,
         )
 
