@@ -31,7 +31,7 @@ from ledger.embedded import Cluster
 from tests.databases import Databases
 from tests.receiver import known, told
 
-WITHIN_S = 12.0
+WITHIN_S = 40.0  # a deadline on a busy machine, not a duration
 LIMIT = 5_000_000  # [receiver] body_bytes_max, by default
 SVIX_SECRET = "whsec_" + base64.b64encode(b"not twice, a test's secret key").decode()
 OLD_SVIX_SECRET = "whsec_" + base64.b64encode(b"the one before, still accepted").decode()

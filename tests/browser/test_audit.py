@@ -84,10 +84,7 @@ def test_an_export_is_one_however_often_it_is_pressed(hall: Hall, visit: Visit) 
     button = dialog.get_by_role("button", name="Export ")
     expect(button).to_be_visible(timeout=WAIT_MS)
     n = int(button.inner_text().split()[1])
-    button.click()
-    page.wait_for_timeout(30)
-    if button.is_visible():
-        button.click(force=True)
+    button.dblclick()
     expect(dialog.get_by_text("Recorded as entry")).to_be_visible(timeout=WAIT_MS)
     with page.expect_download() as download:
         dialog.get_by_role("button", name="Save the file").click()

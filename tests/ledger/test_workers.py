@@ -116,9 +116,10 @@ def test_sees_what_arrives_while_it_waits(many: Ledger, crowd: Callable[[int], C
 
 def test_sees_what_becomes_due_while_it_waits(book: Ledger) -> None:
     book.stored("a")
+    begun = time.monotonic()
     book.run("UPDATE nottwice.events SET due_at = clock_timestamp() + interval '150 ms'")
     due, took_s = wait(book, patience_s=10.0)
-    assert due and 0.05 < took_s < 5
+    assert due and took_s < 5 and time.monotonic() - begun > 0.14
 
 
 def test_an_account_with_a_send_that_is_due(book: Ledger) -> None:

