@@ -19,11 +19,11 @@ from ledger.examples import message_received
 from ledger.payload import Malformed
 from ledger.receiver import handed_in
 from ledger.receiver.catch_up import Entrance
-from ledger.receiver.sources import adapters
+from ledger.receiver.sources import adapters, kinds
 from ledger.receiver.sources.adapter import Adapter, Item
 from ledger.records import AcceptanceKind, Delivery, Unusable
-from ledger.settings import Settings, load
-from tests.fix_receiver import CONFIG, SECRETS
+from ledger.settings import Settings, SourceSettings, load
+from tests.fix_receiver import CONFIG, SECRETS, SHOP_SECRET
 from tests.fix_worker import WRITER
 
 MAX = 1_000_000
@@ -105,6 +105,20 @@ def test_an_envelope_brings_the_headers_that_name_the_event(
     assert one == other and isinstance(one, Delivery)
     assert (one.delivery_id, one.body, one.event_key) == ("d-1", body.encode(), "note e-1")
     assert isinstance(handed(sources["plain"], b'{"body": "{}"}', "envelope"), Unusable)
+
+
+def test_a_form_in_an_envelope_is_read_as_a_form() -> None:
+    """GitHub names its event in headers, and signs a form as well as JSON."""
+    hub = kinds()["github"](
+        "hub", SourceSettings(kind="github", namespace="acme", secrets=("S",)), [SHOP_SECRET]
+    )
+    headers = {"X-GitHub-Delivery": "72d3162e", "X-GitHub-Event": "push"}
+    form = headers | {"Content-Type": "application/x-www-form-urlencoded"}
+    line = json.dumps({"headers": form, "body": "payload=%7B%22action%22%3A%22made%22%7D"})
+    json_line = json.dumps({"headers": headers, "body": '{"action": "made"}'})
+    one, other = (handed(hub, text.encode(), "envelope") for text in (line, json_line))
+    assert isinstance(one, Delivery) and isinstance(other, Delivery)
+    assert (one.key_digest, one.type) == (other.key_digest, "push.made")
 
 
 @pytest.mark.parametrize(
