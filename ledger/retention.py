@@ -62,11 +62,8 @@ def prune(
     """
     looked = 0
     for rule in RULES:
-        walks = [
-            Walk(rule, one.namespace, settings, once_ever, dry_run)
-            for one in _due(database, settings)
-            if one.rule is rule
-        ]
+        due = _due(database, settings, (rule,))
+        walks = [Walk(rule, one.namespace, settings, once_ever, dry_run) for one in due]
         for walk in walks:
             while not walk.done:
                 walk.step(database)
@@ -78,8 +75,8 @@ def prune(
     yield Pruned(STRANGERS_WHAT, days, _strangers(database, settings, dry_run=dry_run))
 
 
-def _due(database: Database, settings: RetentionSettings) -> list[Overdue]:
-    found = database.run(lambda tx: overdue(tx, settings))
+def _due(database: Database, settings: RetentionSettings, rules: Sequence[Rule] = RULES) -> list[Overdue]:
+    found = database.run(lambda tx: overdue(tx, settings, rules))
     return [one for one in found if one.late_s > 0]
 
 

@@ -82,12 +82,12 @@ class Walk:
         )
 
 
-def overdue(tx: Transaction, settings: RetentionSettings) -> list[Overdue]:
+def overdue(tx: Transaction, settings: RetentionSettings, rules: Sequence[Rule] = RULES) -> list[Overdue]:
     """Of each sort and namespace, the oldest. One statement a sort, whose cost grows with the number of namespaces."""
     tx.execute(IN_ORDER)
     return [
         Overdue(rule, row.namespace, row.age_s - _days(settings.of(row.namespace), rule) * DAY_S)
-        for rule in RULES
+        for rule in rules
         for row in tx.all(due(rule))
     ]
 

@@ -13,7 +13,7 @@ from ledger.database import Database
 from ledger.records import AcceptanceKind, Accepted, KindRules, digest_of
 from ledger.retention import prune
 from ledger.retention_events import BODIES, KEYS
-from ledger.retention_walk import Overdue, Walk, overdue
+from ledger.retention_walk import RULES, Overdue, Walk, overdue
 from ledger.settings import RetentionSettings
 from tests.fix_events import Ledger, delivery, unusable, worker
 from tests.fix_home import UNSAFE, Home
@@ -226,6 +226,33 @@ def test_what_lies_in_quarantine_goes_after_its_time_and_comes_again_as_new(book
     book.accept(unusable(b"bytes"))
     kept = book.rows("SELECT body, deliveries, settled_at IS NULL FROM nottwice.quarantine ORDER BY id")
     assert kept == [(None, 2, False), (b"young", 1, True), (b"bytes", 1, True)]
+
+
+# ── At the boundary ───────────────────────────────────────────────────────────────────────────────────
+
+AGED = {
+    "event bodies": "UPDATE nottwice.events SET ended_at = now() - make_interval(secs => :s) WHERE ending = 'done'",
+    "event keys": "UPDATE nottwice.events SET accepted_at = now() - make_interval(secs => :s) WHERE ending = 'done'",
+    "contents in quarantine": "UPDATE nottwice.quarantine SET last_seen_at = now() - make_interval(secs => :s)",
+    "action contents": "UPDATE nottwice.actions SET settled_at = now() - make_interval(secs => :s)",
+    "notices' recipients": "UPDATE nottwice.notices SET noted_at = now() - make_interval(secs => :s)",
+    "action keys": "UPDATE nottwice.actions SET settled_at = now() - make_interval(secs => :s)",
+}
+
+
+def test_a_minute_before_its_time_each_stays_and_a_minute_after_it_goes(
+    book: Ledger, sends: Sends, provider: Provider
+) -> None:
+    book.stored("a")
+    book.complete(*book.claim(W, 1))
+    book.accept(unusable(b"bytes"))
+    closed(sends, 0)
+    provider.says("delivered", "<theirs>", "cy@example.com")
+    for rule in RULES:
+        time_s = getattr(RetentionSettings(), rule.period) * DAY_S
+        for age_s, goes in ((time_s - 60, 0), (time_s + 60, 1), (time_s + 120, 0)):
+            book.run(AGED[rule.what], s=age_s)
+            assert pruned(sends.by_worker)[rule.what] == goes, (rule.what, age_s - time_s)
 
 
 # ── By namespace ──────────────────────────────────────────────────────────────────────────────────────
