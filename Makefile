@@ -40,7 +40,7 @@ bench: setup-test ## measure side by side with other queues, one JSON object a l
 	@$(BIN)/python -m tests.benchmarks $(ONLY)
 
 fuzz: setup-test ## send hundreds of thousands of hostile requests to a receiver (INPUTS=5000 SEED=7: fewer, or the same again)
-	@$(BIN)/python -m tests.fuzz $(INPUTS) $(SEED)
+	@$(BIN)/python -m tests.fuzz $(if $(INPUTS),--inputs $(INPUTS)) $(if $(SEED),--seed $(SEED))
 
 lint: setup-test ## ruff, mypy and the walls between the packages
 	@$(BIN)/ruff check .

@@ -35,8 +35,8 @@ SHARE_OF_ADAPTERS = 10  # one example of an adapter for so many requests
 
 def main() -> int:
     given = argparse.ArgumentParser(prog="make fuzz")
-    given.add_argument("inputs", nargs="?", type=int, default=INPUTS)
-    given.add_argument("seed", nargs="?", type=int, default=secrets.randbelow(10**6))
+    given.add_argument("--inputs", type=int, default=INPUTS)
+    given.add_argument("--seed", type=int, default=secrets.randbelow(10**6))
     wanted = given.parse_args()
     say(f"{wanted.inputs:,} inputs with seed {wanted.seed}")
     try:
