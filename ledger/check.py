@@ -124,7 +124,7 @@ WORDS = {
     Refusal.CUT_SHORT: "they ended before their end.",
     Refusal.TOO_SLOW: "their bodies came too slowly.",
     Refusal.TOO_LARGE: "larger than [receiver] body_bytes_max.",
-    Refusal.CODED: "compressed, which this source does not sign.",
+    Refusal.CODED: "compressed in a way that this source does not take.",
     Refusal.NO_ROOM: "more bodies at once than [receiver] in_hand_bytes_max.",
     Refusal.NOT_STORED: "the database did not store them in time; the sender tries again.",
 }
