@@ -31,7 +31,8 @@ stripped AS (UPDATE nottwice.events e SET content_digest = NULL, version = e.ver
 )
 
 # The row keeps the readable key, for whoever looks for its story. Rows of duplicates refer to the event, and whoever is
-# writing one holds its key: such an event is skipped, so that nobody waits for us while we wait for them.
+# writing one holds its key: such an event is skipped, and such a row of an event, so that nobody waits for us while we
+# wait for them.
 KEYS = Rule(
     what="event keys",
     period="event_keys_days",
@@ -44,7 +45,9 @@ KEYS = Rule(
                      FROM over WHERE e.id = over.id RETURNING e.id, 0 AS n),
 conflicts AS (UPDATE nottwice.conflicts c SET body = NULL FROM over WHERE c.event_id = over.id AND c.body IS NOT NULL),
 words AS (UPDATE nottwice.event_attempts t SET error = NULL FROM over WHERE t.event_id = over.id AND t.error IS NOT NULL),
-told AS (DELETE FROM nottwice.duplicates d USING over WHERE d.event_id = over.id AND d.delivery_id <> ''
+free AS MATERIALIZED (SELECT x.event_id, x.delivery_id FROM nottwice.duplicates x JOIN over ON over.id = x.event_id
+                     WHERE x.delivery_id <> '' FOR UPDATE OF x SKIP LOCKED),
+told AS (DELETE FROM nottwice.duplicates d USING free WHERE d.event_id = free.event_id AND d.delivery_id = free.delivery_id
          RETURNING d.event_id, d.deliveries, d.not_compared, d.first_seen_at, d.last_seen_at),
 counted AS (
     INSERT INTO nottwice.duplicates AS all_of_them (event_id, delivery_id, deliveries, not_compared, first_seen_at, last_seen_at)
