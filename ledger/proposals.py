@@ -8,13 +8,14 @@ from typing import Any
 from uuid import UUID
 
 from ledger.database import Transaction
-from ledger.errors import ContentTooBig, Unstorable
+from ledger.errors import ContentTooBig, Unavailable, Unstorable
 from ledger.payload import is_storable, shown
 from ledger.records import Proposal, Proposed, canonical_json, digest_of
 from ledger.states import ActionState
 
 CONTENT_BYTES_MAX = 20_000_000
 SUBJECT_CHARACTERS_MAX = 2000
+ROUNDS_MAX = 5
 
 INSERT = """
 INSERT INTO nottwice.actions (namespace, action_key, key_digest, generation, kind, about, event_id, provider, account, provider_key,
@@ -44,9 +45,14 @@ def propose(tx: Transaction, proposal: Proposal) -> Proposed:
     rules, recipients = proposal.rules, list(proposal.recipients)
     digest = request_digest(rules.provider, rules.account, recipients, content)
     key_digest = digest_of(proposal.action_key)
-    row = tx.first(INSERT, **_columns(tx, proposal, key_digest, digest))
-    if row is None:
-        return _standing(tx, proposal.namespace, key_digest, digest)
+    for _ in range(ROUNDS_MAX):
+        row = tx.first(INSERT, **_columns(tx, proposal, key_digest, digest))
+        if row is not None:
+            break
+        if (standing := _standing(tx, proposal.namespace, key_digest, digest)) is not None:
+            return standing
+    else:
+        raise Unavailable("A key kept vanishing while it was looked for. Nothing was stored; try again.")
     tx.execute(
         """INSERT INTO nottwice.action_contents (action_id, content, recipients, subject)
            VALUES (:id, :content, CAST(:recipients AS text[]), :subject)""",
@@ -105,13 +111,16 @@ def _columns(tx: Transaction, proposal: Proposal, key_digest: bytes, digest: byt
     }
 
 
-def _standing(tx: Transaction, namespace: str, key_digest: bytes, digest: bytes) -> Proposed:
-    row = tx.one(
+def _standing(tx: Transaction, namespace: str, key_digest: bytes, digest: bytes) -> Proposed | None:
+    """None: its key was given up just now ([retention] action_keys_days), and there is room for a new one."""
+    row = tx.first(
         """SELECT id, state, content_digest FROM nottwice.actions
            WHERE namespace = :namespace AND key_digest = :key_digest ORDER BY generation DESC LIMIT 1""",
         namespace=namespace,
         key_digest=key_digest,
     )
+    if row is None:
+        return None
     return Proposed(row.id, False, ActionState(row.state), bytes(row.content_digest) == digest)
 
 

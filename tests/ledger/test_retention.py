@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ledger import counters, work
+from ledger import counters, proposals, work
 from ledger.database import Database
 from ledger.records import AcceptanceKind, Accepted, KindRules, digest_of
 from ledger.retention import prune
@@ -334,6 +334,22 @@ def test_after_four_hundred_days_the_key_goes_with_all_words_and_ids(
     assert [m.action_id for m in known] == [within]
     assert sends.rows("SELECT FROM nottwice.notices") == []
     assert sends.proposed(KEYED, key="receipt:ann@example.com") != over
+
+
+def test_a_proposal_whose_key_is_given_up_while_it_is_looked_for_is_a_new_action(
+    sends: Sends, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Cut at the worst place: its insert met the key, its look did not."""
+    old_one, look = closed(sends, 401, key="k"), proposals._standing
+
+    def late(*args: Any) -> Any:
+        monkeypatch.setattr(proposals, "_standing", look)
+        with sends.by_owner.engine.begin() as other:
+            other.exec_driver_sql(f"UPDATE nottwice.actions SET key_digest = NULL WHERE id = {old_one}")
+        return look(*args)
+
+    monkeypatch.setattr(proposals, "_standing", late)
+    assert sends.proposed(KEYED, key="k") != old_one
 
 
 def test_a_kind_that_goes_out_once_ever_keeps_its_keys(sends: Sends) -> None:
