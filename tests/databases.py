@@ -91,7 +91,10 @@ class Databases:
             return None
         old, catalogs = self._spare.popleft()
         self._admin.execute(LEFT_SESSIONS, [old])
-        self._admin.execute(f"ALTER DATABASE {old} RENAME TO {name}")
+        try:
+            self._admin.execute(f"ALTER DATABASE {old} RENAME TO {name}")
+        except psycopg.errors.ObjectInUse:  # a session of it is slow to end: the run's end removes it
+            return None
         with connected(self._server, name) as owner:
             if owner.execute(CATALOGS).fetchone() == catalogs and _empty(owner):
                 return owner.execute(CATALOGS).fetchone()

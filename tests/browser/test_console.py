@@ -120,9 +120,8 @@ def test_nothing_leaves_the_machine(hall: Hall, visit: Visit) -> None:
     assert [url for url in foreign if not url.startswith(("data:", "blob:"))] == []
 
 
-def test_it_does_not_serve_beyond_this_machine(cluster: Cluster, chromium: Browser) -> None:
-    url = cluster.url("nottwice_console", database="template_nottwice")
-    with stage.console(url, address="0.0.0.0") as address:
+def test_it_does_not_serve_beyond_this_machine(chromium: Browser, login_url: Callable[[str], str]) -> None:
+    with stage.console(login_url("nottwice_console"), address="0.0.0.0") as address:
         page = chromium.new_page()
         page.goto(address)
         expect(page.get_by_text("does not listen beyond this machine without sign-in")).to_be_visible()

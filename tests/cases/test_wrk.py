@@ -87,10 +87,10 @@ def said_ahead_s(process: Process, event: str) -> float:
 
 def test_wrk_05_workers_whose_clocks_disagree_handle_each_job_once(workshop: Workshop) -> None:
     """Ten minutes ahead, ten behind, and one of them jumps an hour back; leases and retries go by the database."""
-    ids = workshop.accept(*["job"] * 50)
-    (retried,) = workshop.accept("fails once")
     fast, slow = (start_with_clock(workshop, name, s) for name, s in (("fast", 600.0), ("slow", -600.0)))
     assert said_ahead_s(fast, "started") > 500 and said_ahead_s(slow, "started") < -500
+    ids = workshop.accept(*["job"] * 50)
+    (retried,) = workshop.accept("fails once")
     workshop.until("SELECT count(*) > 10 FROM public.effects")
     set_clock(workshop, "fast", -3000.0)
     workshop.until("SELECT bool_and(state = 'completed') FROM nottwice.events")

@@ -115,8 +115,8 @@ def test_a_worker_too_slow_for_its_lease_is_refused(workshop: Workshop) -> None:
 
 def test_a_long_handler_keeps_its_lease(workshop: Workshop) -> None:
     (event,) = workshop.accept("sale")
-    workshop.start(SLOW_SALE, env={"THINKS_S": "1.5"}, lease_s=0.6)
-    other = workshop.start(SLOW_SALE, lease_s=0.6)
+    workshop.start(SLOW_SALE, env={"THINKS_S": "4"}, lease_s=2.0)
+    other = workshop.start(SLOW_SALE, lease_s=2.0)
     workshop.until("SELECT bool_and(state = 'completed') FROM nottwice.events")
     assert workshop.effects() == [f"sale {event}"]
     assert workshop.value("SELECT max(attempts) FROM nottwice.events") == 1
