@@ -6,6 +6,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from ledger import order
 from ledger.database import Transaction
 from ledger.records import ClaimedEvent, Event, EventLease, Mode, Worker
 
@@ -17,8 +18,7 @@ ROUNDS_MAX = 20  # of looking, while all that is found has to wait for its turn
 # The rows that were offered but not taken are free again when this short transaction ends. The update does not repeat
 # that they are pending: they are locked, and the word would let a planner without statistics walk the backlog for them.
 #
-# A row with an ordering key goes only when nobody goes before it. Else it is lined up behind that one and offered no
-# more until `order.let_next_go`; but only behind one whose lock we hold, so that it cannot end unseen meanwhile.
+# A row with an ordering key goes only when nobody goes before it; else it is blocked, and `order.line_up` sees to it.
 CLAIM = """
 WITH offered AS MATERIALIZED (
     SELECT e.id, e.namespace, e.due_at, e.ordering_digest
@@ -49,17 +49,10 @@ claimed AS (
     WHERE e.id = ANY (ARRAY(SELECT id FROM taken)) AND c.event_id = e.id
     RETURNING e.id, e.namespace, e.source, e.type, e.event_key, c.body, e.accepted_at, e.occurred_at, e.mode, e.run,
               e.claim_token, e.attempts, e.attempts_max, e.alone, e.passed_over, e.overtaken_by,
-              e.ordering_digest IS NOT NULL AS in_lane),
-held AS (
-    SELECT e.id FROM nottwice.events e
-    WHERE e.id = ANY (ARRAY(SELECT behind FROM judged WHERE behind IS NOT NULL EXCEPT SELECT id FROM offered))
-      AND e.state IN ('pending', 'processing')
-    ORDER BY e.id FOR SHARE SKIP LOCKED),
-lined_up AS (
-    UPDATE nottwice.events e SET waits_behind = j.behind FROM judged j
-    WHERE e.id = j.id AND j.behind IN (SELECT id FROM held UNION ALL SELECT id FROM offered)
-    RETURNING e.id)
-SELECT c.*, l.n AS lined_up FROM (SELECT count(*) AS n FROM lined_up) AS l LEFT JOIN claimed c ON true
+              e.ordering_digest IS NOT NULL AS in_lane)
+SELECT c.*, b.blocked, b.behind
+FROM (SELECT array_agg(id) AS blocked, array_agg(behind) AS behind FROM judged WHERE behind IS NOT NULL) AS b
+LEFT JOIN claimed c ON true
 """
 
 
@@ -106,7 +99,7 @@ def _claim(
     for _ in range(ROUNDS_MAX):
         rows = tx.all(CLAIM, **values, limit=limit - len(claimed))
         claimed += [_claimed(row) for row in rows if row.id is not None]
-        if len(claimed) >= limit or not rows[0].lined_up:
+        if len(claimed) >= limit or not order.line_up(tx, rows[0].blocked or (), rows[0].behind or ()):
             break
     return sorted(claimed, key=lambda one: (one.event.accepted_at, one.event.id))
 

@@ -7,10 +7,31 @@ ahead of it has ended: done, set aside, or closed as unhandled. One that goes ba
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ledger.database import Transaction
+
+# Only behind one whose lock we hold and that still lives, so that it cannot end unseen meanwhile. The blocked ones are
+# locked by the claim that met them.
+LINE_UP = """
+WITH ahead AS MATERIALIZED (
+    SELECT e.id FROM nottwice.events e
+    WHERE e.id = ANY (CAST(:behind AS bigint[])) AND e.state IN ('pending', 'processing')
+    ORDER BY e.id FOR SHARE SKIP LOCKED)
+UPDATE nottwice.events e SET waits_behind = b.behind
+FROM unnest(CAST(:blocked AS bigint[]), CAST(:behind AS bigint[])) AS b(id, behind)
+WHERE e.id = ANY (CAST(:blocked AS bigint[])) AND e.id = b.id AND b.behind IN (SELECT id FROM ahead)
+"""
+
+
+def line_up(tx: Transaction, blocked: Sequence[int], behind: Sequence[int]) -> int:
+    """Offer the blocked ones no more until the one before each has ended; how many were lined up.
+
+    In the transaction of the claim that met them. One whose predecessor is just ending is left as it is.
+    """
+    return tx.execute(LINE_UP, blocked=list(blocked), behind=list(behind)).rowcount if blocked else 0
+
 
 # Only pending events are lined up, by a CHECK. The word `pending` here would let a planner without statistics walk them all.
 LET_GO = """
