@@ -26,6 +26,7 @@ def test_the_limits_are_the_defaults() -> None:
     (block,) = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
     limits = tomllib.loads(block)["receiver"]
     assert limits == {name: getattr(ReceiverSettings(), name) for name in limits}
-    assert f"{payload.DEPTH_MAX} levels and {payload.DIGITS_MAX} digits" in " ".join(PAGE.split())
+    limits_said = f"{payload.DEPTH_MAX} levels, {payload.VALUES_MAX:,} values and {payload.DIGITS_MAX} digits"
+    assert limits_said in " ".join(PAGE.split())
     assert "refused_max" in AlertSettings.model_fields
     assert f"{SourceSettings.model_fields['tolerance_s'].default:g} by default, both ways" in PAGE
