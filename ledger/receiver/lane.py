@@ -57,18 +57,24 @@ class Lane:
         if len(self._queue) >= self._settings.batch_max:
             self._set_out()
         elif self._idle and self._timer is None:
-            wait_s = self._settings.batch_wait_s * (1 if len(self._idle) == self._all else PATIENCE)
-            self._timer = self._loop.call_later(wait_s, self._set_out)
+            self._wait_for_more(PATIENCE if len(self._idle) < self._all else 1)
 
     def close(self) -> None:
         self._threads.shutdown(wait=False)
 
     # -- in the event loop --------------------------------------------------------------------------------
 
-    def _set_out(self) -> None:
+    def _wait_for_more(self, times: int = 1) -> None:
+        self._unset_timer()
+        self._timer = self._loop.call_later(times * self._settings.batch_wait_s, self._set_out)
+
+    def _unset_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+    def _set_out(self) -> None:
+        self._unset_timer()
         while self._idle and self._queue:
             batch = self._take()
             if batch:
@@ -95,7 +101,11 @@ class Lane:
         if error := work.exception():  # a fault of ours; the lane goes on
             note("writer failed", error=type(error).__name__)
             self._refuse(batch, error)
-        self._set_out()  # whoever came meanwhile has waited long enough
+        if 0 < len(self._queue) < len(batch) and len(self._idle) == self._all:
+            self._wait_for_more()  # the senders that are answered now come again in a moment: one batch, not two
+            self._moved.set()
+        else:
+            self._set_out()  # whoever came meanwhile has waited long enough
 
     def _settle(self, part: list[Waiting], stored: list[Acceptance]) -> None:
         answers = iter(stored)
