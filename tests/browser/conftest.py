@@ -70,9 +70,11 @@ def visit(chromium: Browser) -> Iterator[Callable[..., Page]]:
         page = opened[-1].new_page()
         page.goto(hall.url + path)
         page.locator(ready).first.wait_for(timeout=30_000)  # a deadline on a busy machine, not a duration
+        stage.settled(page)  # what is pressed while a page is still drawn may be drawn anew under the pointer
         if as_:
             page.get_by_role("button", name=f"Act as {as_}").click()
             page.get_by_text(f"You act as {as_}").first.wait_for()
+            stage.settled(page)
         return page
 
     yield open_page

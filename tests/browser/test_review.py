@@ -9,7 +9,7 @@ from playwright.sync_api import Page, expect
 
 from ledger.database import Database
 from tests.browser.conftest import Hall
-from tests.browser.stage import WAIT_MS
+from tests.browser.stage import WAIT_MS, settled
 from tests.fix_sandbox import until
 from tests.fix_seed import RECEIPT, REFUND, House, desk, mail
 
@@ -19,6 +19,7 @@ Visit = Callable[..., Page]
 
 def choose(page: Page, choice: str, why: str = "Customer wrote that nothing came") -> None:
     """Everything but the press."""
+    settled(page)
     page.locator("[data-testid='stRadio']").get_by_text(choice, exact=True).click()
     page.get_by_role("button", name="Provider's own log").click()
     page.get_by_label("Why? The audit keeps your words.").fill(why)
