@@ -366,10 +366,12 @@ def starter(home: Path, url: str, unused_ports: Callable[[int], list[int]]) -> I
         receiver.until("/readyz" if ready else "/healthz", 200)
         return receiver
 
-    yield start
-    for receiver in started:
-        with suppress(subprocess.TimeoutExpired):
-            receiver.stop()
+    try:
+        yield start
+    finally:
+        for receiver in started:
+            with suppress(subprocess.TimeoutExpired):
+                receiver.stop()
 
 
 @pytest.fixture
