@@ -59,6 +59,7 @@ def wait_for_the_end(event):
 def long(tx, event, thought, propose):
     effect(tx, event)
 """
+PATIENT_S = 60.0  # several processes start, and wait for each other
 RETRIED_AFTER_S = """
 SELECT extract(epoch FROM e.ended_at - a.ended_at) FROM nottwice.events e JOIN nottwice.event_attempts a ON a.event_id = e.id
 """
@@ -91,9 +92,9 @@ def test_wrk_05_workers_whose_clocks_disagree_handle_each_job_once(workshop: Wor
     assert said_ahead_s(fast, "started") > 500 and said_ahead_s(slow, "started") < -500
     ids = workshop.accept(*["job"] * 50)
     (retried,) = workshop.accept("fails once")
-    workshop.until("SELECT count(*) > 10 FROM public.effects")
+    workshop.until("SELECT count(*) > 10 FROM public.effects", PATIENT_S)
     set_clock(workshop, "fast", -3000.0)
-    workshop.until("SELECT bool_and(state = 'completed') FROM nottwice.events")
+    workshop.until("SELECT bool_and(state = 'completed') FROM nottwice.events", PATIENT_S)
     assert sorted(workshop.effects()) == sorted([*(f"job {id_}" for id_ in ids), f"fails once {retried}"])
     assert workshop.value("SELECT count(*) FROM nottwice.event_attempts WHERE ending = 'rescued'") == 0
     assert workshop.value(RETRIED_AFTER_S) >= 0.1
@@ -106,7 +107,8 @@ def not_spinning(workshop: Workshop) -> None:
     swept = "SELECT last_at FROM nottwice.maintenance WHERE duty = 'sweep'"
     before, began = sum(map(cpu_s, workshop.processes)), workshop.value(swept)
     workshop.until(
-        f"SELECT last_at > CAST('{began}' AS timestamptz) + interval '1 s' FROM nottwice.maintenance WHERE duty = 'sweep'"
+        f"SELECT last_at > CAST('{began}' AS timestamptz) + interval '1 s' FROM nottwice.maintenance WHERE duty = 'sweep'",
+        PATIENT_S,
     )
     assert sum(map(cpu_s, workshop.processes)) - before < 1.0  # one that spins takes a second of each second
 
@@ -119,17 +121,17 @@ def cpu_s(process: Process) -> float:
 def test_wrk_09_short_jobs_pass_a_long_one(workshop: Workshop) -> None:
     workshop.accept("long")
     workshop.start(JOBS, worker="slots = 1")
-    workshop.until("SELECT bool_and(state = 'processing') FROM nottwice.events")
+    workshop.until("SELECT bool_and(state = 'processing') FROM nottwice.events", PATIENT_S)
     short = workshop.accept(*["job"] * 20)
     workshop.start(JOBS, worker="slots = 1")
-    workshop.until("SELECT count(*) = 20 FROM public.effects")
+    workshop.until("SELECT count(*) = 20 FROM public.effects", PATIENT_S)
     assert workshop.states() == ["processing", *["completed"] * len(short)]
     release(workshop)
 
 
 def release(workshop: Workshop) -> None:
     (workshop.folder / "end").touch()
-    workshop.until("SELECT bool_and(state = 'completed') FROM nottwice.events")
+    workshop.until("SELECT bool_and(state = 'completed') FROM nottwice.events", PATIENT_S)
 
 
 def test_wrk_09_with_every_worker_held_up_somebody_is_warned(workshop: Workshop) -> None:
@@ -137,10 +139,11 @@ def test_wrk_09_with_every_worker_held_up_somebody_is_warned(workshop: Workshop)
     workshop.accept("long", "long")
     for _ in range(2):
         workshop.start(JOBS, worker="slots = 1")
-    workshop.until("SELECT bool_and(state = 'processing') FROM nottwice.events")
+    workshop.until("SELECT bool_and(state = 'processing') FROM nottwice.events", PATIENT_S)
     workshop.accept(*["job"] * 5)
     workshop.until(
-        "SELECT bool_and(due_at < now() - interval '1 s') FROM nottwice.events WHERE state = 'pending'"
+        "SELECT bool_and(due_at < now() - interval '1 s') FROM nottwice.events WHERE state = 'pending'",
+        PATIENT_S,
     )
     (late,) = warned(workshop)
     assert late.level >= Level.WARNING and workshop.effects() == []

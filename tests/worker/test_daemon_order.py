@@ -52,7 +52,7 @@ def test_two_workers_keep_every_lane_in_order_whatever_fails_and_dies(workshop: 
     doomed.notes.wait_for("claimed")
     workshop.until("SELECT count(*) > 3 FROM public.effects")
     doomed.signal(signal.SIGKILL)
-    workshop.until("SELECT bool_and(state = 'completed') FROM nottwice.events")
+    workshop.until("SELECT bool_and(state = 'completed') FROM nottwice.events", within_s=60)
     order = done(workshop)
     assert sorted(order) == sorted([*functools.reduce(operator.iadd, lanes.values(), []), *free])
     for ids in lanes.values():
@@ -64,7 +64,7 @@ def test_the_next_of_a_lane_goes_as_soon_as_one_has_ended(workshop: Workshop) ->
     in_order(workshop)
     ids = workshop.accept(*["quick"] * 30, lane="a")
     workshop.start(IN_TURN, patience_s=10.0, poll_s=5.0)
-    workshop.until("SELECT count(*) = 30 FROM public.effects")
+    workshop.until("SELECT count(*) = 30 FROM public.effects", within_s=60)
     assert done(workshop) == ids
 
 
