@@ -70,7 +70,7 @@ class Home:
     def get(self, port: int, path: str, body: bytes | None = None) -> int:
         """The status, 0 while nobody answers."""
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", body, timeout=5) as answer:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", body, timeout=40) as answer:
                 return int(answer.status)
         except urllib.error.HTTPError as error:
             with error:

@@ -250,7 +250,7 @@ class Receiver:
 
     def raw(self, *pieces: bytes) -> bytes:
         """Sends the pieces over one connection as they are; everything that came back until it was closed or quiet."""
-        with socket.create_connection(("127.0.0.1", self.port), timeout=3) as line:
+        with socket.create_connection(("127.0.0.1", self.port), timeout=40) as line:
             for piece in pieces:
                 line.sendall(piece)
             return _read_answer(line)

@@ -21,7 +21,7 @@ from worker.sandbox.server import create
 from worker.sandbox.store import Store
 
 Script = Callable[[socket.socket], None]
-STARTS_WITHIN_S = 10.0
+STARTS_WITHIN_S = 40.0
 
 
 class Sandbox:
@@ -94,7 +94,7 @@ class RawServer:
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
         for thread in self._threads:
-            thread.join(5)
+            thread.join(40)
 
     def _start(self, target: Callable[..., None], *args: Any) -> None:
         thread = threading.Thread(target=target, args=args, daemon=True)

@@ -30,14 +30,14 @@ def test_many_viewers_are_one_reading() -> None:
     barrier, seen = threading.Barrier(8), list[int | None]()
 
     def look() -> None:
-        barrier.wait(5)
+        barrier.wait(40)
         seen.append(shared.glance().figures)
 
     threads = [threading.Thread(target=look) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(5)
+        thread.join(40)
     assert seen == [1] * 8 and source.reads == 1
 
 

@@ -232,12 +232,12 @@ class House:
         port = self.environment["NOTTWICE_SANDBOX_PORT"]
         body = json.dumps(list(faults)).encode()
         request = urllib.request.Request(f"http://127.0.0.1:{port}/sandbox/faults", body, method="PUT")
-        urllib.request.urlopen(request, timeout=5).close()
+        urllib.request.urlopen(request, timeout=40).close()
 
     def _sandbox(self, path: str) -> Any:
         try:
             url = f"http://127.0.0.1:{self.environment['NOTTWICE_SANDBOX_PORT']}{path}"
-            with urllib.request.urlopen(url, timeout=5) as answer:
+            with urllib.request.urlopen(url, timeout=40) as answer:
                 return json.load(answer)
         except OSError:
             return None
@@ -250,7 +250,7 @@ def event(type_: str, key: str | None = None, **members: Any) -> tuple[str, byte
 
 def status(port: int, path: str) -> int:
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=40) as answer:
             return int(answer.status)
     except urllib.error.HTTPError as error:
         return error.code

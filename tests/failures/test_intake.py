@@ -42,7 +42,7 @@ def test_inb_04_crash_before_the_accepting_commit(chain: House, point: str) -> N
     process = chain.receiver(fault=f"{point}=kill")
     key, body = event("order.placed")
     assert chain.post(body) == 0
-    assert process.wait(5) == -signal.SIGKILL
+    assert process.wait(40) == -signal.SIGKILL
     assert chain.state(key) is None
     chain.receiver()
     assert chain.post(body) == 200
@@ -53,7 +53,7 @@ def test_inb_04_crash_after_the_commit_before_the_answer(chain: House) -> None:
     process = chain.receiver(fault="receiver.after_commit=kill")
     key, body = event("order.placed")
     assert chain.post(body) == 0
-    assert process.wait(5) == -signal.SIGKILL
+    assert process.wait(40) == -signal.SIGKILL
     assert chain.state(key) == "pending"
     chain.receiver()
     assert chain.post(body) == 200

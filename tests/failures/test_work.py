@@ -121,5 +121,5 @@ def test_four_workers_share_sixty_events(chain: House) -> None:
 def test_wrk_07_sigterm_ends_an_idle_worker_with_code_0(chain: House) -> None:
     process = chain.worker()
     process.send_signal(signal.SIGTERM)
-    assert process.wait(5) == 0
+    assert process.wait(40) == 0
     assert chain.value("SELECT count(*) FROM nottwice.workers WHERE stopped_at IS NULL") == 0

@@ -200,7 +200,7 @@ def test_demo_shows_mail_going_out_and_ends_on_ctrl_c(home: Home) -> None:
 
 
 def mails(home: Home) -> list[object]:
-    with urllib.request.urlopen(f"http://127.0.0.1:{home.sandbox}/sandbox/mails", timeout=5) as answer:
+    with urllib.request.urlopen(f"http://127.0.0.1:{home.sandbox}/sandbox/mails", timeout=40) as answer:
         return list(json.load(answer))
 
 

@@ -72,7 +72,7 @@ def _one_of_a_burst(receiver: Receiver, round_: int, number: int) -> int:
 
 def _hang_up_after_sending(port: int, body: bytes) -> None:
     fields = "".join(f"{name}: {value}\r\n" for name, value in fix.shop(body).items())
-    with socket.create_connection(("127.0.0.1", port), timeout=5) as line:
+    with socket.create_connection(("127.0.0.1", port), timeout=40) as line:
         head = f"POST /webhooks/shop HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n{fields}\r\n"
         line.sendall(head.encode() + body)
 

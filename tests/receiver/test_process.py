@@ -225,7 +225,7 @@ def test_several_receivers_share_one_port(receivers: Start, unused_port: int, ro
     for receiver in both:
         receiver.noted("listening")  # one alone answers /readyz for both
     for number in range(60):
-        with socket.create_connection(("127.0.0.1", unused_port), timeout=5) as line:
+        with socket.create_connection(("127.0.0.1", unused_port), timeout=40) as line:
             body = json.dumps({"id": number, "type": "t"}).encode()
             fields = "".join(f"{name}: {value}\r\n" for name, value in fix.shop(body).items())
             line.sendall(

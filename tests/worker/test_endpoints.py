@@ -280,7 +280,7 @@ def test_without_a_source_or_with_no_interval_nobody_is_asked(
 ) -> None:
     never = watches(provider.url, worker="endpoints_every_s = 0")
     never.pump()
-    never.join(5)
+    never.join(40)
     assert counted(workshop) == {"on": 0, "off": 0, "unanswered": 0}
 
 

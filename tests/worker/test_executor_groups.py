@@ -184,13 +184,13 @@ def test_a_group_does_not_wait_for_the_users_rows(workshop: Workshop, bench: Cal
         tx.execute("UPDATE public.stock SET n = n + 10")
         undone = threading.Thread(target=own.commits.together, args=(group,))
         undone.start()
-        undone.join(5)
+        undone.join(40)
         for thread in alone:
             thread.start()
-        alone[0].join(5)
-        alone[2].join(5)
+        alone[0].join(40)
+        alone[2].join(40)
         assert list(own.ended.values()) == ["completed"] * 2, "the one that waits holds up nobody"
-    alone[1].join(5)
+    alone[1].join(40)
     assert workshop.states() == ["completed"] * 3
     assert workshop.value("SELECT n FROM public.stock") == 11
 

@@ -98,7 +98,7 @@ def test_a_row_locked_by_its_own_commit_is_not_lost(workshop: Workshop, heart: H
         work.complete(tx, [lease], writer=uuid4())
         beat = threading.Thread(target=heart.heartbeat.beat)
         beat.start()
-        beat.join(5)
+        beat.join(40)
         assert not beat.is_alive(), "it waits for no lock"
         tx.connection.get_transaction().rollback()  # type: ignore[union-attr]
     wait(0.5 * LEASE_S)

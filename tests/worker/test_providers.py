@@ -271,7 +271,7 @@ def test_the_deadline_is_total(raw_server: Callable[[Script], RawServer], kind: 
     assert time.monotonic() - began < 6
     assert isinstance(outcome, Unknown)
     assert len(server.requests) == 1
-    until(lambda: not [t for t in threading.enumerate() if t.name == "provider-call"], 5)
+    until(lambda: not [t for t in threading.enumerate() if t.name == "provider-call"], 40)
 
 
 @contextmanager

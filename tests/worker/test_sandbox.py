@@ -168,7 +168,7 @@ def test_a_key_under_way_is_a_conflict(sandbox: Sandbox) -> None:
     sandbox.faults({"delay_s": 0.5})
     with ThreadPoolExecutor(1) as pool:
         slow = pool.submit(agentmail, sandbox.http, "k-1")
-        until(lambda: sandbox.mails, 5)
+        until(lambda: sandbox.mails, 40)
         busy = agentmail(sandbox.http, "k-1")
         nonsense = agentmail(sandbox.http, "k-1", to=[], text="refused, and no end of the first")
         still_busy = agentmail(sandbox.http, "k-1")
@@ -306,7 +306,7 @@ def test_a_request_is_noted_before_its_answer(sandbox: Sandbox) -> None:
     sandbox.faults({"delay_s": 1, "status": 500})
     with ThreadPoolExecutor(1) as pool:
         pending = pool.submit(inboxili, sandbox.http)
-        until(lambda: sandbox.requests, 5)
+        until(lambda: sandbox.requests, 40)
         assert not pending.done()
         assert pending.result().status_code == 500
     assert sandbox.mails == []
@@ -385,7 +385,7 @@ def environment(home: Path, port: int) -> dict[str, str]:
 @contextmanager
 def process(home: Path, port: int) -> Iterator[tuple[subprocess.Popen[bytes], httpx.Client]]:
     running = subprocess.Popen([sys.executable, "-m", "worker.sandbox"], env=environment(home, port))
-    with httpx.Client(base_url=f"http://127.0.0.1:{port}", trust_env=False, timeout=5) as http:
+    with httpx.Client(base_url=f"http://127.0.0.1:{port}", trust_env=False, timeout=40) as http:
         try:
             until(lambda: is_ready(http), 10)
             yield running, http
@@ -417,7 +417,7 @@ def test_a_restart_keeps_mails_and_keys(tmp_path: Path, unused_port: int) -> Non
     with process(tmp_path, port) as (running, http):
         assert len(http.get("/sandbox/mails").json()) == 3
         running.terminate()
-        assert running.wait(5) in (0, -15)
+        assert running.wait(40) in (0, -15)
 
 
 def test_it_listens_on_loopback_alone(tmp_path: Path, unused_port: int) -> None:

@@ -257,7 +257,7 @@ def test_acknowledgements_heal_by_their_key(
     )
     provider = providers.build(settings, "agentmail")
     assert isinstance(provider.send(claimed(email, key="k"), 0.3), Unknown | InFlight)
-    assert isinstance(until(lambda: provider.send(claimed(email, key="k"), 5), 5), Accepted)
+    assert isinstance(until(lambda: provider.send(claimed(email, key="k"), 40), 40), Accepted)
     assert len(sandbox.mails) == 1
 
 
