@@ -32,6 +32,8 @@ from tests.databases import Databases
 from tests.receiver import known, told
 
 WITHIN_S = 40.0  # a deadline on a busy machine, not a duration
+# A pool that closes what is idle may close what another thread is just about to use (httpcore 1.0).
+KEPT = httpx.Limits(max_connections=None, max_keepalive_connections=None, keepalive_expiry=None)
 LIMIT = 5_000_000  # [receiver] body_bytes_max, by default
 SVIX_SECRET = "whsec_" + base64.b64encode(b"not twice, a test's secret key").decode()
 OLD_SVIX_SECRET = "whsec_" + base64.b64encode(b"the one before, still accepted").decode()
@@ -214,7 +216,7 @@ class Receiver:
         self.log = home / f"receiver-{port}-{time.monotonic_ns()}.log"
         self._read_from = 0
         self.process = self._start()
-        self.client = httpx.Client(base_url=f"http://{host}:{port}", timeout=WITHIN_S)
+        self.client = httpx.Client(base_url=f"http://{host}:{port}", timeout=WITHIN_S, limits=KEPT)
 
     def _start(self) -> subprocess.Popen[bytes]:
         with self.log.open("ab") as log:

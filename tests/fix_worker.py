@@ -52,6 +52,18 @@ allow_unsafe = true
 {more}
 """
 
+
+def configured(
+    folder: Path, worker: str = "", more: str = "", handlers: str = "", **durations: float
+) -> Path:
+    """A configuration at the tests' pace; where it is."""
+    times = {"lease_s": LEASE_S, "sweep_s": SWEEP_S, "grace_s": GRACE_S, "poll_s": POLL_S}
+    times |= {"patience_s": PATIENCE_S} | durations
+    file = folder / "nottwice.toml"
+    file.write_text(CONFIGURATION.format(handlers=handlers, worker=worker, more=more, **times))
+    return file
+
+
 PROVIDER = """
 [providers.post]
 kind = "agentmail"
@@ -186,11 +198,7 @@ class Workshop:
         self.run("UPDATE pg_database SET datallowconn = :a WHERE datname = current_database()", a=allowed)
 
     def configure(self, worker: str = "", more: str = "", handlers: str = "", **durations: float) -> Path:
-        times = {"lease_s": LEASE_S, "sweep_s": SWEEP_S, "grace_s": GRACE_S, "poll_s": POLL_S}
-        times |= {"patience_s": PATIENCE_S} | durations
-        file = self.folder / "nottwice.toml"
-        file.write_text(CONFIGURATION.format(handlers=handlers, worker=worker, more=more, **times))
-        return file
+        return configured(self.folder, worker, more, handlers, **durations)
 
     def settings(self, **parts: Any) -> Settings:
         return load(self.configure(**parts))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from random import Random
 
@@ -49,7 +50,9 @@ class Campaign:
 
     def run(self, inputs: int, tell: Callable[[int], None] = lambda _: None) -> None:
         """Raises Broken."""
-        asyncio.run(self._run(inputs, tell))
+        # Beside the caller's thread: a browser's tests leave a loop in theirs.
+        with ThreadPoolExecutor(1) as beside:
+            beside.submit(lambda: asyncio.run(self._run(inputs, tell))).result()
 
     async def _run(self, inputs: int, tell: Callable[[int], None]) -> None:
         lines, sent = Lines(self._receiver.port, CONNECTIONS), 0

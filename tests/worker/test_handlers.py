@@ -15,7 +15,7 @@ import pytest
 
 from ledger.errors import Misconfigured
 from ledger.records import Event, Mode
-from tests.fix_worker import CONFIGURATION
+from tests.fix_worker import configured
 from worker.handlers import Handlers
 from worker.loading import load
 from worker.words import in_words
@@ -115,11 +115,7 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], H
 
         name = f"users_{abs(hash(text))}"
         (tmp_path / f"{name}.py").write_text(text)
-        file = tmp_path / "nottwice.toml"
-        file.write_text(
-            CONFIGURATION.format(handlers=name, lease_s=1, sweep_s=1, grace_s=1, worker="", more="")
-        )
-        return load(load_settings(file))
+        return load(load_settings(configured(tmp_path, handlers=name)))
 
     return loaded
 
