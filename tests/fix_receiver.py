@@ -250,9 +250,9 @@ class Receiver:
     def mail(self, body: bytes, *secrets: str, **about: Any) -> int:
         return self.post("mail", body, mail(body, *secrets, **about)).status_code
 
-    def raw(self, *pieces: bytes) -> bytes:
+    def raw(self, *pieces: bytes, within_s: float = WITHIN_S) -> bytes:
         """Sends the pieces over one connection as they are; everything that came back until it was closed or quiet."""
-        with socket.create_connection(("127.0.0.1", self.port), timeout=40) as line:
+        with socket.create_connection(("127.0.0.1", self.port), timeout=within_s) as line:
             for piece in pieces:
                 line.sendall(piece)
             return _read_answer(line)
