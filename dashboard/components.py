@@ -62,13 +62,12 @@ def remember(cookie: str, number: int) -> None:
 
 def said(text: str) -> str:
     """Text from outside, ready for `st.html`: escaped, kept in one direction, hidden and look-alike letters outlined."""
-    plain = shown(text)
-    odd = odd_places(plain)
-    return "<bdi>" + "".join(_letter(ch, i in odd) for i, ch in enumerate(plain)) + "</bdi>"
+    odd = odd_places(text)
+    return "<bdi>" + "".join(_letter(ch, i in odd) for i, ch in enumerate(text)) + "</bdi>"
 
 
 def _letter(ch: str, odd: bool) -> str:
-    safe = html.escape(ch)
+    safe = html.escape(shown(ch))
     return f'<span class="nt-odd" title="U+{ord(ch):04X}">{safe}</span>' if odd else safe
 
 

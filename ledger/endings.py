@@ -10,7 +10,7 @@ from uuid import UUID
 from ledger import counters, order
 from ledger.database import Transaction
 from ledger.errors import LeaseLost
-from ledger.payload import shown
+from ledger.payload import storable
 from ledger.records import ClaimedEvent, EventLease
 from ledger.retry import event_delay_s
 from ledger.states import EventState
@@ -125,7 +125,7 @@ def _end(
         token=lease.token,
         set_aside=ending == "set_aside",
         ending=ending,
-        error=None if error is None else shown(error)[:ERROR_CHARACTERS_MAX],
+        error=None if error is None else storable(error)[:ERROR_CHARACTERS_MAX],
         delay_s=delay_s,
         give_back=give_back,
         give_back_s=give_back_s,

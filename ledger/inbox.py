@@ -200,8 +200,8 @@ def _clean(delivery: Delivery) -> Delivery:
         return delivery
     return replace(
         delivery,
-        type=payload.shown(delivery.type)[:TYPE_CHARACTERS_MAX],
-        event_key=payload.shown(delivery.event_key),
-        delivery_id=payload.shown(delivery.delivery_id),
-        content_type=payload.shown(delivery.content_type),
+        type=payload.storable(delivery.type)[:TYPE_CHARACTERS_MAX],
+        event_key=payload.storable(delivery.event_key),
+        delivery_id=payload.storable(delivery.delivery_id),
+        content_type=payload.storable(delivery.content_type),
     )

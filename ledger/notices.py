@@ -14,7 +14,7 @@ from enum import StrEnum
 from ledger import answers
 from ledger.database import Transaction
 from ledger.message_ids import bare, mailbox, meeting_key
-from ledger.payload import shown
+from ledger.payload import storable
 from ledger.records import Evidence, PointsTo
 
 RECIPIENT_CHARACTERS_MAX = 320  # RFC 5321, 4.5.3.1: 64, @, 255
@@ -65,7 +65,7 @@ def keep(tx: Transaction, notice: Notice, *, event_id: int) -> int | None:
     """
     if not bare(notice.message_id):
         raise ValueError("A notice names its message.")
-    key = meeting_key(shown(notice.message_id))
+    key = meeting_key(storable(notice.message_id))
     action_id = answers.meet(tx, notice.account, key, None)
     if action_id is None and (marked := _marked(tx, notice)) is not None:
         action_id = answers.meet(tx, notice.account, key, marked)
@@ -82,7 +82,7 @@ def origin(tx: Transaction, event_id: int) -> str:
 
 def _store(tx: Transaction, notice: Notice, key: str, event_id: int) -> bool:
     """Whether it is new; an event that is worked again says nothing new."""
-    found = sorted({mailbox(shown(r))[:RECIPIENT_CHARACTERS_MAX] for r in notice.recipients})[
+    found = sorted({mailbox(storable(r))[:RECIPIENT_CHARACTERS_MAX] for r in notice.recipients})[
         :RECIPIENTS_MAX
     ] or [""]
     stored = tx.execute(
@@ -94,7 +94,7 @@ def _store(tx: Transaction, notice: Notice, key: str, event_id: int) -> bool:
         key=key,
         recipients=found,
         what=notice.what.value,
-        detail=shown(notice.detail)[:DETAIL_CHARACTERS_MAX],
+        detail=storable(notice.detail)[:DETAIL_CHARACTERS_MAX],
         occurred_at=notice.occurred_at,
         event_id=event_id,
     )
@@ -108,7 +108,7 @@ def _marked(tx: Transaction, notice: Notice) -> int | None:
     """The send that carries our mark; another installation's marks are not found here."""
     if not notice.reference:
         return None
-    row = tx.first(MARKED, reference=shown(notice.reference), account=notice.account)
+    row = tx.first(MARKED, reference=storable(notice.reference), account=notice.account)
     return None if row is None else int(row.id)
 
 

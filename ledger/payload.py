@@ -27,6 +27,9 @@ from ledger.payload_json import parse as parse
 YEARS = range(1970, 9000)  # every clock and calendar downstream can show these
 
 UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+# Marks, embeddings, overrides and isolates (Unicode Standard Annex 9): they turn a line round and are seen by nobody.
+# Letters that are written from right to left need none of them, and stay as they are.
+UNSEEN = re.compile("[\x00\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def look_up(document: Any, path: str) -> Any:
@@ -83,8 +86,15 @@ def is_storable(text: str) -> bool:
     return "\0" not in text and (text.isascii() or UNSTORABLE.search(text) is None)
 
 
+def storable(text: str) -> str:
+    """Text from outside with its NULs and lone surrogates made visible, nothing else changed: as rows and e-mails keep it."""
+    return text if is_storable(text) else UNSTORABLE.sub(_code_point, text)
+
+
 def shown(text: str) -> str:
-    """Text from outside with its NULs and lone surrogates made visible, nothing else changed."""
-    if is_storable(text):
-        return text
-    return UNSTORABLE.sub(lambda found: f"\u27e8U+{ord(found[0]):04X}\u27e9", text)
+    """Text from outside as people see it, wherever that is: what turns a line round is made visible too."""
+    return text if text.isascii() and "\0" not in text else UNSEEN.sub(_code_point, text)
+
+
+def _code_point(found: re.Match[str]) -> str:
+    return f"\u27e8U+{ord(found[0]):04X}\u27e9"

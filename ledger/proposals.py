@@ -129,7 +129,7 @@ def _refuse_unstorable(proposal: Proposal) -> None:
         if not is_storable(text):
             raise Unstorable(
                 f"The {shown(where)} of a proposed action holds NUL or half a character (a lone surrogate), which no "
-                "database and no e-mail can hold. Clean text from outside with ledger.payload.shown()."
+                "database and no e-mail can hold. Clean text from outside with ledger.payload.storable()."
             )
 
 

@@ -13,7 +13,7 @@ from uuid import UUID
 
 from ledger.columns import Numbers, Texts
 from ledger.database import Transaction
-from ledger.payload import shown
+from ledger.payload import storable
 from ledger.records import Delivery, Unusable
 
 DELIVERY_IDS_MAX = 100  # distinct delivery ids kept per event; the rest are counted under ''
@@ -122,7 +122,7 @@ def quarantine(tx: Transaction, items: Iterable[Unusable]) -> None:
             sources=[item.source for _, item in kept],
             digests=[digest for (_, digest, _), _ in kept],
             elements=[item.index for _, item in kept],
-            reasons=[shown(item.reason) for _, item in kept],
+            reasons=[storable(item.reason) for _, item in kept],
             bodies=[item.body for _, item in kept],
             ns=[counts[identity] for identity, _ in kept],
         )

@@ -17,10 +17,8 @@ from ledger.payload import shown
 
 # Full-width forms too: a spreadsheet in Japanese or Chinese reads them like the narrow ones.
 FORMULA = re.compile(r"""[\s"'\u200b\ufeff]*[=+\-@\uff1d\uff0b\uff0d\uff20]|[\t\r\n]""")
-# Nobody's words move a cursor, ring a bell or turn a line round.
-CONTROL = re.compile(
-    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
-)
+# Nobody's words move a cursor or ring a bell. What turns a line round is made visible before, by `payload.shown`.
+CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 
 
 def cell(value: Any) -> Any:
@@ -29,13 +27,8 @@ def cell(value: Any) -> Any:
         return ""
     if isinstance(value, int | float | Decimal):
         return value
-    text = visible(shown(str(value)))
+    text = CONTROL.sub("\ufffd", shown(str(value)))
     return "'" + text if FORMULA.match(text) else text
-
-
-def visible(text: str) -> str:
-    """A text without what would control a terminal or the direction of a line; a replacement character instead."""
-    return CONTROL.sub("\ufffd", text)
 
 
 def write(out: TextIO, header: Iterable[str], rows: Iterable[Iterable[Any]]) -> int:

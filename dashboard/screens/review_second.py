@@ -32,7 +32,7 @@ def panel(send: Send, request: Request) -> None:
         )
         _form(send, request)
         with st.expander(f"What {name} looked at, and why"):
-            st.text(f"{', '.join(request.looked_at)}.\n{shown(request.why)}")
+            st.text(shown(f"{', '.join(request.looked_at)}.\n{request.why}"))
         st.caption(f"Asked at {asked} UTC. Expires at {ends} UTC; then it goes back to the desk.")
 
 

@@ -51,7 +51,7 @@ def _write(lines: str) -> None:
 
 def cut(text: str) -> str:
     """Text from outside, short and visible."""
-    return payload.shown(text[:TEXT_MAX])
+    return payload.storable(text[:TEXT_MAX])
 
 
 class Lines(logging.Handler):

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from ledger import seals
+from ledger import payload, seals
 from tests.browser.conftest import Hall
 from tests.browser.stage import WAIT_MS
 from tests.browser.test_console import HOSTILE
@@ -112,7 +112,7 @@ def test_ui_01_words_of_strangers_are_text_in_the_list_and_the_drawer(hall: Hall
     pressed(page, "Open the newest")
     facts = page.get_by_role("dialog").locator("dl.nt-mail")
     expect(facts).to_be_visible(timeout=WAIT_MS)
-    assert facts.inner_text().count(text) == 6
+    assert facts.inner_text().count(payload.shown(text)) == 6
     strangers = (
         "main img, [role=dialog] img, [role=dialog] h1:not([id]), a[href*='evil'], a[href*='198.51'], .katex"
     )

@@ -8,6 +8,7 @@ import psycopg
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from ledger import payload
 from ledger.embedded import Cluster
 from ledger.records import Email
 from tests.browser import stage
@@ -67,6 +68,7 @@ def told(house: House, text: str) -> int:
 
 
 def only_text(page: Page, text: str) -> None:
+    text = payload.shown(text)
     expect(page.locator("h1")).to_contain_text(text)
     stage.settled(page)
     page.get_by_text("Tries · 1").click()

@@ -73,7 +73,7 @@ def test_a_kind_reads_as_words() -> None:
 def test_text_from_outside_is_escaped_kept_in_one_direction_and_marked_where_it_deceives() -> None:
     html = said("<b>pаy\u202e</b>")
     assert html.startswith("<bdi>") and "<b>" not in html and "&lt;b&gt;" in html
-    assert html.count("nt-odd") == 2
+    assert html.count("nt-odd") == 2 and "\u202e" not in html and "⟨U+202E⟩" in html
     assert "⟨U+0000⟩" in said("a\x00b")
 
 

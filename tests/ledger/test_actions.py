@@ -13,7 +13,7 @@ from sqlalchemy.exc import DBAPIError
 from ledger import actions, expiry, judging, proposals, workers
 from ledger.database import Transaction
 from ledger.errors import ContentTooBig, LeaseLost, MayNotStart, Unstorable
-from ledger.payload import shown
+from ledger.payload import storable
 from ledger.records import (
     ActionLease,
     Email,
@@ -129,7 +129,7 @@ def _with(value: Any, bad: str) -> Any:
 
 
 def test_text_from_outside_is_clean_when_it_was_shown(sends: Sends) -> None:
-    hostile = shown("re:\x00\ud800")
+    hostile = storable("re:\x00\ud800")
     action_id = sends.proposed(key=hostile, email=Email((f"{hostile} <a@example.com>",), hostile, hostile))
     assert sends.claimed().lease.action_id == action_id
 

@@ -93,7 +93,7 @@ def test_ui_03_headers_too_and_minus_five_is_a_number() -> None:
 
 
 def test_nobodys_words_steer_a_terminal_or_turn_a_line_round() -> None:
-    assert spreadsheet.cell("a\x1b[2Jb\u202ec\x07\x85") == "a\ufffd[2Jb\ufffdc\ufffd\ufffd"
+    assert spreadsheet.cell("a\x1b[2Jb\u202ec\x07\x85") == "a\ufffd[2Jb⟨U+202E⟩c\ufffd\ufffd"
     assert spreadsheet.cell("two\nlines") == "two\nlines"
 
 

@@ -193,9 +193,19 @@ def test_a_moment_is_in_utc_and_in_a_year_that_can_be_shown(value: Any, at: date
     assert payload.moment(value) == at
 
 
+@pytest.mark.parametrize(
+    "control", "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+)
+def test_what_turns_a_line_round_is_shown_and_stored_as_it_is(control: str) -> None:
+    text = f"שלום {control} مرحبا"
+    assert payload.shown(text) == f"שלום ⟨U+{ord(control):04X}⟩ مرحبا"
+    assert payload.storable(text) == text and payload.shown("שלום مرحبا 🎉") == "שלום مرحبا 🎉"
+
+
 def test_what_text_cannot_hold_is_shown() -> None:
     assert payload.shown("a\x00b\ud83cc🎉") == "a⟨U+0000⟩b⟨U+D83C⟩c🎉"
     assert payload.shown("C:\\u0000dir") == "C:\\u0000dir"
+    assert payload.storable("a\x00b\u202ec") == "a⟨U+0000⟩b\u202ec"
     assert payload.is_storable("🎉") and not payload.is_storable("\udfff") and not payload.is_storable("\x00")
 
 

@@ -284,7 +284,7 @@ def test_a_text_that_nothing_can_hold_fails_its_own_handler_and_no_neighbour(
     assert workshop.value("SELECT count(*) FROM nottwice.actions") == 2
     said = workshop.value("SELECT last_error FROM nottwice.events WHERE id = :id", id=hostile)
     assert said.startswith("Unstorable: The content.subject of a proposed action")
-    assert "ledger.payload.shown()" in said
+    assert "ledger.payload.storable()" in said
 
 
 def test_what_is_unavailable_for_too_long_is_set_aside_and_called_so(

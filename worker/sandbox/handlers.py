@@ -36,11 +36,11 @@ def acknowledge(event: Event) -> Email:
     """The slow part: here a model would read the letter. Nothing in it is an instruction to us."""
     message = _message(event)
     time.sleep(THINKING_S * random.uniform(0.2, 1.8))
-    subject = payload.shown(" ".join(str(message.get("subject") or "").split()))
+    subject = payload.storable(" ".join(str(message.get("subject") or "").split()))
     if subject.startswith(BROKEN):
         raise ValueError("The attachment cannot be read.")
     return Email(
-        to=(payload.shown(str(message["from"])),),
+        to=(payload.storable(str(message["from"])),),
         subject=f"Re: {subject}",
         text=THANKS,
         sender=str(message["inbox_id"]),
@@ -57,8 +57,8 @@ def open_ticket(tx: Transaction, event: Event, thanks: Email, propose: Propose) 
            ON CONFLICT (inbox, message_id) DO UPDATE SET sender = excluded.sender, subject = excluded.subject""",
         inbox=str(message["inbox_id"]),
         id=str(message["message_id"]),
-        sender=payload.shown(str(message["from"])),
-        subject=payload.shown(str(message.get("subject") or "")),
+        sender=payload.storable(str(message["from"])),
+        subject=payload.storable(str(message.get("subject") or "")),
     )
     about = thanks.subject[:80]
     propose("acknowledgement", _key("ack", thanks), thanks, about=about)
