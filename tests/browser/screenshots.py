@@ -19,7 +19,7 @@ from ledger.database import Database
 from ledger.embedded import Cluster
 from tests.browser import shots_desk, shots_events, shots_record
 from tests.browser.shots import Album, Ids, Shot
-from tests.browser.stage import HOUSE, SETTLED_WITHIN_MS, browser, console, settled
+from tests.browser.stage import HOUSE, WAIT_MS, browser, console, settled
 
 IMAGES = HOUSE / "docs" / "images"
 ALBUMS: tuple[Album, ...] = (
@@ -49,7 +49,7 @@ class Photographer:
         )
         page = view.new_page()
         page.goto(self._url + shot.path.format_map(self._ids))
-        page.get_by_text(shot.ready).first.wait_for(timeout=SETTLED_WITHIN_MS)
+        page.get_by_text(shot.ready).first.wait_for(timeout=WAIT_MS)
         settled(page)
         shot.act(page)
         page.wait_for_timeout(700)  # fonts, and Plotly's chunk: a picture has no other sign of being complete
