@@ -84,7 +84,7 @@ class House:
     """Made once a process. Opening the database waits for the first read, so that a console starts without it."""
 
     def __init__(self, settings: Settings) -> None:
-        self.settings = settings
+        self.settings, self.configured_at = settings, datetime.now(UTC)
         self.snapshot = Shared(self._snapshot, settings.console.refresh_s)
         self.hour = Shared(self._hour, settings.console.refresh_s * CHARTS_EVERY)
         self._visits: dict[int, dict[str, Visit]] = {}

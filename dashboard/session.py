@@ -149,6 +149,12 @@ def kind_of(provider: str) -> str:
     return configured.kind if configured else provider
 
 
+def periods_of() -> str:
+    """Of when the periods are by which a page says how long something is kept: workers may have read others since."""
+    at = house().configured_at
+    return f"By the periods in the configuration as this console read it, {at.day} {at:%b %H:%M} UTC."
+
+
 def refresh_s() -> float:
     return house().settings.console.refresh_s
 

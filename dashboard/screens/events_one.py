@@ -109,6 +109,8 @@ def _facts(story: Story) -> None:
     st.code(shown(story.event_key), language=None, wrap_lines=True)
     kept = session.house().settings.retention.of(story.namespace)
     st.caption(key_kept(story, story.accepted_at + timedelta(days=kept.event_keys_days)))
+    if story.key_kept:
+        st.caption(session.periods_of())
     st.markdown("**Our number**")
     st.code(f"{story.id}", language=None)
     if story.delivery_id:

@@ -100,6 +100,8 @@ def _ended(send: Send) -> None:
         st.caption(f"Message number at {provider(send.provider)}:")
         st.code(shown(send.message_id), language=None)
     st.caption(_key_kept(send))
+    if send.key_kept:
+        st.caption(session.periods_of())
 
 
 def _key_kept(send: Send) -> str:

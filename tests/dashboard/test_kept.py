@@ -45,6 +45,9 @@ def test_an_event_says_until_when_its_key_makes_a_duplicate(app: App, house: Hou
     until = clock(at + timedelta(days=31), at)
     said = captions(app("events", event=str(made.ignored)))
     assert f"Kept until {until} UTC. The same key is a duplicate until then, and a new event after." in said
+    assert any(
+        words.startswith("By the periods in the configuration as this console read it, ") for words in said
+    )
     open_ends = captions(app("events", event=str(made.waiting)))
     assert any(words.startswith("Kept while this or a send of it is open, and until ") for words in open_ends)
     older(house, 32)
