@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import streamlit as st
 
+from dashboard.components import told
 from dashboard.words import many, named, span
 from ledger.views import Snapshot
+
+NAMED_MAX = 5
 
 
 def notices(now: Snapshot | None) -> None:
@@ -13,7 +16,12 @@ def notices(now: Snapshot | None) -> None:
     if now is None:
         return
     if now.endpoints_off:
-        st.warning(_off(now), icon=":material/link_off:")
+        if any(off.alone for off in now.endpoints_off):  # as nottwice check has it
+            st.error(_off(now), icon=":material/link_off:")
+        else:
+            st.warning(_off(now), icon=":material/link_off:")
+        for off in now.endpoints_off[:NAMED_MAX]:
+            told(f"{named(off.label)}'s endpoint", f"{off.endpoint_id}, {off.url}")
     if now.endpoints_unknown:
         st.info(_unknown(now), icon=":material/question_mark:")
 

@@ -15,6 +15,10 @@ from ledger.database import Transaction
 
 Kind = tuple[str, str]
 
+# Whether some worker takes the kind of a row `e`, for those who only read; the same rule as nottwice.kinds_unhandled().
+HANDLED = """(NOT EXISTS (SELECT FROM nottwice.workers w WHERE w.kind = 'worker')
+    OR e.source || ' ' || e.type IN (SELECT unnest(w.handles) FROM nottwice.workers w WHERE w.kind = 'worker'))"""
+
 # The oldest of each kind through the claim's index, a range each. One that is locked is somebody's: the next time.
 CLOSE = """
 WITH over AS MATERIALIZED (

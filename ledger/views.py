@@ -11,6 +11,7 @@ from datetime import datetime
 from ledger import endpoints, refusals
 from ledger.database import Transaction
 from ledger.refusals import Refused
+from ledger.views_kept import COUNTED_MAX
 
 LEASES_MAX = 200
 UNKNOWN_S = 3600.0
@@ -21,6 +22,8 @@ SILENT_NAMED_S = 600.0  # a worker that is silent for longer is history
 class Snapshot:
     """One moment, for everybody who looks. Ages are seconds, 0 when nothing waits.
 
+    `conflicts` that nobody has seen and what is `quarantined` are counted up to COUNTED_MAX + 1; `done_lately` is what
+    was completed in this minute and the one before.
     `silent` names workers that gave no sign and were not started again, with their silence in seconds;
     `last_sign_s` is None when no worker was ever here.
     """
@@ -31,6 +34,9 @@ class Snapshot:
     processing: int
     failed: int
     unhandled: int
+    conflicts: int
+    quarantined: int
+    done_lately: int
     oldest_pending_s: float
     oldest_claim_s: float
     expired_leases: int
@@ -49,6 +55,11 @@ class Snapshot:
     def stuck(self) -> int:
         """Pieces of work that no worker will finish without something changing."""
         return self.failed + self.unhandled + self.expired_leases
+
+    @property
+    def moving(self) -> bool:
+        """Something was done a moment ago, or somebody is at it."""
+        return bool(self.done_lately or self.sending or self.processing > self.expired_leases)
 
     @property
     def for_people(self) -> int:
@@ -86,6 +97,10 @@ SELECT now() AS at, EXISTS (SELECT FROM nottwice.events) AS any_event,
        CAST(coalesce((SELECT sum(n) FROM pending), 0) AS bigint) AS pending, claims.n AS processing,
        (SELECT count(*) FROM nottwice.events WHERE state = 'failed') AS failed,
        CAST(coalesce((SELECT sum(n) FROM pending WHERE NOT handled), 0) AS bigint) AS unhandled,
+       (SELECT count(*) FROM (SELECT FROM nottwice.conflicts WHERE acknowledged_at IS NULL LIMIT :most) AS c) AS conflicts,
+       (SELECT count(*) FROM (SELECT FROM nottwice.quarantine WHERE settled_at IS NULL LIMIT :most) AS q) AS quarantined,
+       (SELECT CAST(coalesce(sum(n), 0) AS bigint) FROM nottwice.counters
+        WHERE metric = 'completed' AND minute >= date_trunc('minute', now()) - interval '1 minute') AS done_lately,
        nottwice.seconds_since((SELECT min(due_at) FROM pending WHERE handled)) AS oldest_pending_s,
        nottwice.seconds_since(claims.oldest) AS oldest_claim_s, claims.expired AS expired_leases,
        actions.proposed, actions.approved, actions.sending, actions.needs_review,
@@ -109,7 +124,7 @@ def snapshot(tx: Transaction, *, silent_s: float, unknown_s: float = UNKNOWN_S) 
         silent_s=silent_s,
         named_s=max(SILENT_NAMED_S, 10 * silent_s),
     )
-    row = tx.one(SNAPSHOT, silent_s=silent_s)
+    row = tx.one(SNAPSHOT, silent_s=silent_s, most=COUNTED_MAX + 1)
     return Snapshot(
         **row._asdict(),
         silent=tuple((s.name, s.silent_s) for s in silent),

@@ -11,6 +11,7 @@ from typing import Any
 
 from ledger.database import Transaction
 from ledger.rows import made
+from ledger.unhandled import HANDLED
 
 PARTS_MAX = 200
 
@@ -100,6 +101,7 @@ class Story:
     """One event. `body_bytes` is None when its content is no longer kept; `not_compared` are those of its `duplicates` that
     may have said something else: the first content was gone. A key that is not `key_kept` makes a new event.
     `about_sends` are sends it tells about.
+    `handled`: some worker has a handler for its kind, or none ever came.
     `waits_behind`: an event with the same ordering key goes first; 0: none. The marks are those of `ledger.records.Event`.
 
     `cut`: it has more parts of some sort than are read.
@@ -126,6 +128,7 @@ class Story:
     lease_until: datetime | None
     last_error: str | None
     ended_at: datetime | None
+    handled: bool
     waits_behind: int
     passed_over: int | None
     overtaken_by: int | None
@@ -159,8 +162,8 @@ class Story:
 ONE = """
 SELECT e.id, e.namespace, e.source, e.type, e.event_key, e.delivery_id, e.occurred_at, e.accepted_at, e.state, e.ending, e.mode,
        e.run, e.key_digest IS NOT NULL AS key_kept, e.due_at, e.attempts, e.attempts_max, e.claimed_at, e.lease_until, e.last_error,
-       e.ended_at, e.waits_behind, e.passed_over,
-       e.overtaken_by, e.version, now() AS now, coalesce(w.name, left(CAST(e.claimed_by AS text), 8)) AS worker,
+       e.ended_at, {handled} AS handled, e.waits_behind, e.passed_over, e.overtaken_by,
+       e.version, now() AS now, coalesce(w.name, left(CAST(e.claimed_by AS text), 8)) AS worker,
        d.duplicates, d.not_compared, d.first_again_at, d.last_again_at, coalesce(s.content_type, '') AS content_type, s.bytes AS body_bytes
 FROM nottwice.events e
 LEFT JOIN nottwice.workers w ON w.id = e.claimed_by
@@ -169,7 +172,7 @@ LATERAL (SELECT CAST(coalesce(sum(deliveries), 0) AS bigint) AS duplicates,
                 CAST(coalesce(sum(not_compared), 0) AS bigint) AS not_compared, min(first_seen_at) AS first_again_at,
                 max(last_seen_at) AS last_again_at FROM nottwice.duplicates WHERE event_id = e.id) AS d
 WHERE e.id = :id
-"""
+""".replace("{handled}", HANDLED)
 CLAIMS = """
 SELECT a.attempt, coalesce(w.name, left(CAST(a.worker AS text), 8)) AS worker, a.claimed_at, a.ended_at, a.ending, a.error
 FROM nottwice.event_attempts a LEFT JOIN nottwice.workers w ON w.id = a.worker

@@ -16,6 +16,7 @@ from sqlalchemy.exc import DBAPIError
 from ledger.database import Transaction, sqlstate
 from ledger.errors import TooSlow
 from ledger.rows import made
+from ledger.unhandled import HANDLED
 from ledger.views_found import Filter, Place, found, is_cut
 
 LIMIT_S = 2.0
@@ -25,7 +26,7 @@ COUNTED_MAX = 10_000
 
 @dataclass(frozen=True, slots=True)
 class EventRow:
-    """One event in a list. `deliveries` counts the first one too."""
+    """One event in a list. `deliveries` counts the first one too; `handled`: some worker has a handler for its kind."""
 
     id: int
     accepted_at: datetime
@@ -34,6 +35,7 @@ class EventRow:
     event_key: str
     state: str
     ending: str | None
+    handled: bool
     attempts: int
     attempts_max: int
     deliveries: int
@@ -53,10 +55,11 @@ class Page:
 ROWS = """
 WITH found AS MATERIALIZED ({found})
 SELECT e.id, e.accepted_at, e.source, e.type, e.event_key, e.state, e.ending, e.attempts, e.attempts_max, f.known,
+       {handled} AS handled,
        1 + CAST(coalesce((SELECT sum(d.deliveries) FROM nottwice.duplicates d WHERE d.event_id = e.id), 0) AS bigint) AS deliveries,
        (SELECT count(*) FROM nottwice.actions a WHERE a.event_id = e.id) AS sends
 FROM found f JOIN nottwice.events e ON e.id = f.id ORDER BY {order}
-"""
+""".replace("{handled}", HANDLED)
 COUNT = "SELECT count(*) AS n FROM ({found}) AS found"
 
 

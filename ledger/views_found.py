@@ -13,6 +13,7 @@ from typing import Any
 
 from ledger.database import Transaction
 from ledger.states import EventState
+from ledger.unhandled import HANDLED
 
 KEYS_LOOKED_AT_MAX = 10_001  # of those with one beginning, before the other filters are applied
 KEY_CHARACTERS_INDEXED = 60  # as in nottwice.known_as
@@ -31,7 +32,8 @@ Place = tuple[
 class Filter:
     """What a person looks for. `text` is an id, or a key or its beginning; empty members let everything pass.
 
-    `since` and `until` bound the time of receipt; `until` itself is outside.
+    `since` and `until` bound the time of receipt; `until` itself is outside. `handled` tells apart what is pending:
+    whether some worker takes its kind.
     """
 
     text: str = ""
@@ -40,6 +42,7 @@ class Filter:
     state: EventState | None = None
     since: datetime | None = None
     until: datetime | None = None
+    handled: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +140,13 @@ def _states(wanted: Filter) -> list[EventState]:
 
 def _kind(wanted: Filter) -> str:
     source = " AND e.source = :source" if wanted.source else ""
-    return source + (" AND e.type = :type" if wanted.type else "")
+    return source + (" AND e.type = :type" if wanted.type else "") + _handled(wanted)
+
+
+def _handled(wanted: Filter) -> str:
+    if wanted.handled is None or wanted.state is not EventState.PENDING:
+        return ""
+    return f" AND {'' if wanted.handled else 'NOT '}{HANDLED}"
 
 
 def _times(tx: Transaction, wanted: Filter) -> dict[str, Any]:

@@ -16,7 +16,13 @@ from ledger.views_found import Filter
 
 TEXT_MAX = 300
 ADDRESS = ("source", "type", "state", "from", "until")
-STATES = {"pending": "Waiting", "processing": "In hand", "completed": "Done", "failed": "Set aside"}
+STATES = {
+    "pending": "Waiting",
+    "unhandled": "Nobody handles it",  # pending too, but no worker takes it
+    "processing": "In hand",
+    "completed": "Done",
+    "failed": "Set aside",
+}
 MINUTE = "%Y-%m-%dT%H:%M"
 
 
@@ -39,7 +45,7 @@ def _key(wanted: Filter) -> None:
         placeholder="whole, or its beginning",
         type="search",
         on_change=_key_typed,
-        width=245,
+        width=225,
     )
 
 
@@ -64,7 +70,7 @@ def _kind(wanted: Filter) -> None:
         args=("type",),
         width=165,
     )
-    _set("state", wanted.state.value if wanted.state else "")
+    _set("state", "unhandled" if wanted.handled is False else wanted.state.value if wanted.state else "")
     st.selectbox(
         "State",
         options=["", *STATES],
@@ -72,7 +78,7 @@ def _kind(wanted: Filter) -> None:
         key="events_state",
         on_change=_chosen,
         args=("state",),
-        width=130,
+        width=150,
     )
 
 
@@ -100,14 +106,24 @@ def clear() -> NoReturn:
 def _asked() -> Filter:
     """What the address says; what it says wrongly is left out. The key is this session's own."""
     given = {name: st.query_params.get(name, "") for name in ADDRESS}
+    state, handled = _state(given["state"])
     return Filter(
         text=str(st.session_state.get("events_text", "")).strip()[:TEXT_MAX],
         source=given["source"][:200],
         type=given["type"][:200],
-        state=EventState(given["state"]) if given["state"] in STATES else None,
+        state=state,
+        handled=handled,
         since=_time(given["from"]),
         until=_time(given["until"]),
     )
+
+
+def _state(name: str) -> tuple[EventState | None, bool | None]:
+    """What waits is told apart: for a worker, or for one that has a handler for it."""
+    if name == "unhandled":
+        return EventState.PENDING, False
+    state = EventState(name) if name in STATES else None
+    return state, True if state is EventState.PENDING else None
 
 
 def _time(text: str) -> datetime | None:

@@ -62,7 +62,7 @@ def conflicts_frame(rows: list[Conflict]) -> pd.DataFrame:
 def quarantine_answer(sizes: Sizes) -> str:
     if not sizes.quarantine:
         return "Nothing is in quarantine."
-    return f"{counted(sizes.quarantine)} {'delivery is' if sizes.quarantine == 1 else 'deliveries are'} in quarantine."
+    return f"{counted(sizes.quarantine)} {'content is' if sizes.quarantine == 1 else 'contents are'} in quarantine."
 
 
 def quarantine() -> None:
@@ -74,7 +74,12 @@ def quarantine() -> None:
             st.caption("It was answered as received, so its sender does not try again.")
         return
     page = rows[:ROWS]
-    listed("quarantined", quarantine_frame(page), [row.id for row in page], {})
+    listed(
+        "quarantined",
+        quarantine_frame(page),
+        [row.id for row in page],
+        {"Why": st.column_config.TextColumn(width="large")},
+    )
     st.caption("The newest comes first. Pick a row to open it.")
     events_paging.foot("quarantined", page[0].id, page[-1].id if len(rows) > ROWS else None)
 
@@ -86,10 +91,15 @@ def quarantine_frame(rows: list[Quarantined]) -> pd.DataFrame:
             "Source": [shown(row.source) for row in rows],
             "Why": [shown(row.reason) for row in rows],
             "Size": [size(row.bytes) for row in rows],
-            "Place in list": [f"{row.element}" for row in rows],
+            "Place in list": [place_in_list(row.element) for row in rows],
             "Deliveries": [f"{row.deliveries:,}" for row in rows],
         }
     )
+
+
+def place_in_list(element: int) -> str:
+    """People count from one. The first place is also that of what was no list."""
+    return f"{element + 1}" if element else "1, or no list"
 
 
 # ── One ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -129,7 +139,7 @@ def draw_quarantined(kept: Quarantined) -> None:
                 f"{moment(kept.first_seen_at, kept.now)} UTC" + (times if kept.deliveries > 1 else ""),
             ),
             ("Size", size(kept.bytes)),
-            ("Place in its list", f"{kept.element}"),
+            ("Place in its list", place_in_list(kept.element)),
             ("Namespace", kept.namespace),
         ]
     )

@@ -11,7 +11,7 @@ from dashboard.colours import PILLS, State
 from dashboard.components import mode, too_slow
 from dashboard.lists import listed
 from dashboard.screens import events_filters, events_kept, events_paging
-from dashboard.screens.events_words import counted, moment, state_word
+from dashboard.screens.events_words import UNHANDLED, counted, moment, state_word
 from ledger import views_events, views_kept
 from ledger.errors import TooSlow
 from ledger.payload import shown
@@ -26,6 +26,7 @@ PILL_STATES: dict[str, State] = {
     "In hand": "working",
     "Done": "done",
     "Ignored": "waiting",
+    UNHANDLED: "person",
     "Nobody handled it": "person",
     "Set aside": "broken",
 }
@@ -129,7 +130,7 @@ def frame(rows: tuple[EventRow, ...]) -> pd.DataFrame:
             "Source": [shown(row.source) for row in rows],
             "Type": [shown(row.type) for row in rows],
             "Key": [shown(row.event_key) for row in rows],
-            "State": [[state_word(row.state, row.ending)] for row in rows],
+            "State": [[state_word(row.state, row.ending, handled=row.handled)] for row in rows],
             "Tries": [f"{row.attempts} of {row.attempts_max}" if row.attempts else "–" for row in rows],
             "Deliveries": [f"{row.deliveries:,}" for row in rows],
             "Sends": [f"{row.sends:,}" if row.sends else "–" for row in rows],

@@ -81,6 +81,8 @@ def _state(story: Story) -> str:
             return f"done in {span(took.total_seconds())}"
         case _ if story.attempts:
             return f"waits for try {story.attempts + 1} of {story.attempts_max}"
+    if not story.handled:
+        return f"waits since {_since(story.accepted_at, story)}, and no worker handles it"
     return f"waits for a worker since {_since(story.accepted_at, story)}"
 
 
@@ -89,6 +91,11 @@ def lead(story: Story) -> str:
     match story.state:
         case "pending" if story.waits_behind:
             return f"It waits for event {story.waits_behind}, which has the same ordering key and goes first."
+        case "pending" if not story.handled:
+            return (
+                "No worker has a handler for its kind. The first that has one takes it; "
+                "if none comes, it is closed when its key is given up."
+            )
         case "pending" if story.due_at and story.due_at > story.now:
             return f"Next try at {moment(story.due_at, story.now)} UTC."
         case "pending":

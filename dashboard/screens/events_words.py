@@ -9,6 +9,7 @@ from ledger.views_event import Story
 from ledger.views_events import COUNTED_MAX
 
 ENDINGS = {"done": "Done", "ignored": "Ignored", "unhandled": "Nobody handled it"}
+UNHANDLED = "Nobody handles it"
 STATES = {"pending": "Waiting", "processing": "In hand", "failed": "Set aside"}
 
 
@@ -17,7 +18,9 @@ def counted(n: int) -> str:
     return f"{n:,}" if n <= COUNTED_MAX else f"More than {COUNTED_MAX:,}"
 
 
-def state_word(state: str, ending: str | None) -> str:
+def state_word(state: str, ending: str | None, *, handled: bool = True) -> str:
+    if state == "pending" and not handled:
+        return UNHANDLED
     return STATES[state] if state in STATES else ENDINGS.get(ending or "done", "Done")
 
 

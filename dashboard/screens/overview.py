@@ -10,6 +10,7 @@ from dashboard.components import age_caption, database_gone, mode
 from dashboard.house import CHARTS_EVERY, Glance
 from dashboard.words import many, named, span
 from ledger.views import LEASES_MAX, Hour, Snapshot
+from ledger.views_kept import COUNTED_MAX
 
 
 def page() -> None:
@@ -52,6 +53,18 @@ def answer(now: Snapshot) -> str:
         if now.last_sign_s is None:
             return "Work stands still: no worker has ever run."
         return f"Work stands still: no worker has given a sign for {span(now.last_sign_s)}."
+    return f"{_pace_words(now)}. {', '.join(_needs(now)) or 'Nothing needs you'}."
+
+
+def _pace_words(now: Snapshot) -> str:
+    if now.moving:
+        return "Work is moving"
+    if now.pending > now.unhandled or now.approved:
+        return "Work waits, and nothing was done in the last minute"
+    return "No work waits for a worker"
+
+
+def _needs(now: Snapshot) -> list[str]:
     needs = []
     if now.for_people:
         needs.append(many(now.for_people, "send waits for a person", "sends wait for a person"))
@@ -59,7 +72,15 @@ def answer(now: Snapshot) -> str:
         needs.append(many(now.stuck, "piece of work is stuck", "pieces of work are stuck"))
     if now.endpoints_off:
         needs.append(endpoints.off_words(now))
-    return f"Work is moving. {', '.join(needs) or 'Nothing needs you'}."
+    if now.conflicts:
+        needs.append(_counted(now.conflicts, "conflict is open", "conflicts are open"))
+    if now.quarantined:
+        needs.append(_counted(now.quarantined, "content is in quarantine", "contents are in quarantine"))
+    return needs
+
+
+def _counted(n: int, one: str, more: str) -> str:
+    return many(n, one, more) if n <= COUNTED_MAX else f"more than {many(COUNTED_MAX, one, more)}"
 
 
 def _links(now: Snapshot, glance: Glance[Snapshot]) -> None:
@@ -67,16 +88,26 @@ def _links(now: Snapshot, glance: Glance[Snapshot]) -> None:
         if now.for_people and session.may_decide() and glance.gone_since is None:
             label = f"Decide {many(now.for_people, 'send')}"
             st.page_link(st.session_state["pages"]["review"], label=label, icon=":material/arrow_forward:")
-        if now.failed and glance.gone_since is None:
-            label, only = f"See {many(now.failed, 'event')} set aside", {"state": "failed"}
-            st.page_link(
-                st.session_state["pages"]["events"],
-                label=label,
-                icon=":material/arrow_forward:",
-                query_params=only,
-            )
+        if glance.gone_since is None:
+            _ways_onwards(now)
         st.space("stretch")
         age_caption(glance.age_s, "Counted" if glance.gone_since is not None else "Live, counted")
+
+
+def _ways_onwards(now: Snapshot) -> None:
+    if now.failed:
+        _to_events(f"See {many(now.failed, 'event')} set aside", state="failed")
+    if now.unhandled:
+        _to_events(f"See {many(now.unhandled, 'event')} nobody handles", state="unhandled")
+    if now.conflicts:
+        _to_events(f"See {_counted(now.conflicts, 'conflict', 'conflicts')}", show="conflicts")
+    if now.quarantined:
+        _to_events("See quarantine", show="quarantine")
+
+
+def _to_events(label: str, **only: str) -> None:
+    page = st.session_state["pages"]["events"]
+    st.page_link(page, label=label, icon=":material/arrow_forward:", query_params=only)
 
 
 def _metrics(now: Snapshot) -> None:

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 from playwright.sync_api import Page, expect
 
-from ledger import actions, endings
+from ledger import actions, endings, payload
 from ledger.embedded import Cluster
 from ledger.records import Email, Proposal
 from tests.browser.conftest import Hall
@@ -55,6 +55,7 @@ def hostile(hall: Hall, text: str) -> tuple[int, int, int]:
 def test_ui_01_words_of_strangers_are_text_in_an_event(hall: Hall, visit: Visit) -> None:
     text = " ".join(HOSTILE)
     event, conflict, quarantined = hostile(hall, text)
+    text = payload.shown(text)
     page = visit(hall, f"/events?event={event}", ready="h1.nt-h1")
     outside = watched(page)
     assert text[:100] in page.locator("h1").inner_text() and text in page.locator("ol.nt-line").inner_text()
@@ -101,9 +102,7 @@ def test_a_row_opens_what_it_shows_although_newer_ones_came(hall: Hall, visit: V
     box = page.locator("[data-testid='stDataFrame'] canvas").first.bounding_box()
     assert box is not None
     page.mouse.click(box["x"] + 17, box["y"] + 35 + 38 * 2.5)  # the last of three rows
-    expect(page.get_by_role("heading", name="rows from shop: waits for a worker")).to_be_visible(
-        timeout=WAIT_MS
-    )
+    expect(page.get_by_role("heading", name="rows from shop: waits")).to_be_visible(timeout=WAIT_MS)
     assert page.url.endswith(f"/events?type=rows&event={ids[0]}")
     page.get_by_role("button", name="All events").click()
     expect(page.get_by_text("5 events fit.")).to_be_visible(timeout=WAIT_MS)

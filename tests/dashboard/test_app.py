@@ -69,12 +69,14 @@ def test_an_endpoint_that_is_off_or_not_known_is_said_on_overview_and_events(app
     at = app(person=2)
     assert titles(at)[0].endswith(", 1 webhook endpoint is off.")
     for page in (at, app("events", person=2)):
-        (notice,) = page.warning
+        (notice,) = page.error  # nothing comes through any other: nottwice check calls it critical
         assert "**AgentMail has switched off our webhook endpoint**" in notice.value
         assert any(
             "AgentMail still posts to our webhook endpoints is not known" in one.value for one in page.info
         )
-        assert not any("evil" in one.value for one in (*page.warning, *page.info)), "an address is not ours"
+        assert not any("evil" in one.value for one in (*page.error, *page.info)), "an address is not ours"
+        named = [str(block.proto.body) for block in page.main if block.type == "html"]
+        assert any("ep_[x](https://evil.example), https://evil.example/**</bdi>" in words for words in named)
 
 
 def switched_off(house: House) -> None:
@@ -137,13 +139,27 @@ def snapshot(**differs: object) -> Snapshot:
 @pytest.mark.parametrize(
     ("now", "words"),
     [
-        (snapshot(), "Work is moving. Nothing needs you."),
+        (snapshot(done_lately=1), "Work is moving. Nothing needs you."),
+        (snapshot(processing=1, pending=1), "Work is moving. Nothing needs you."),
+        (snapshot(), "No work waits for a worker. Nothing needs you."),
         (
-            snapshot(needs_review=3, proposed=1, failed=3),
+            snapshot(pending=10_595, unhandled=10_595),
+            "No work waits for a worker. 10,595 pieces of work are stuck.",
+        ),
+        (
+            snapshot(pending=2, processing=1, expired_leases=1),
+            "Work waits, and nothing was done in the last minute. 1 piece of work is stuck.",
+        ),
+        (
+            snapshot(done_lately=1, conflicts=1, quarantined=10_001),
+            "Work is moving. 1 conflict is open, more than 10,000 contents are in quarantine.",
+        ),
+        (
+            snapshot(done_lately=1, needs_review=3, proposed=1, failed=3),
             "Work is moving. 4 sends wait for a person, 3 pieces of work are stuck.",
         ),
-        (snapshot(needs_review=1), "Work is moving. 1 send waits for a person."),
-        (snapshot(endpoints_off=(OFF,)), "Work is moving. 1 webhook endpoint is off."),
+        (snapshot(done_lately=1, needs_review=1), "Work is moving. 1 send waits for a person."),
+        (snapshot(done_lately=1, endpoints_off=(OFF,)), "Work is moving. 1 webhook endpoint is off."),
         (snapshot(workers=0, last_sign_s=74.0), "Work stands still: no worker has given a sign for 74 s."),
         (snapshot(workers=0, last_sign_s=None), "Work stands still: no worker has ever run."),
         (snapshot(any_event=False), "Nothing has arrived yet."),

@@ -7,11 +7,14 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from ledger import endings
 from ledger.database import Database
 from tests.dashboard.conftest import App
-from tests.fix_seed import House
+from tests.fix_events import Ledger, delivery, unusable, worker
+from tests.fix_seed import RECEIPT, House, mail
 from tests.fix_story import told
 
+TURNED = "x\u202egpj שלום"
 NOTHING = "There is nothing here, or you may not see it."
 
 
@@ -113,6 +116,65 @@ def test_the_heading_says_what_became_of_it(app: App, house: House, which: str, 
     assert words in pages(app("events", event=str(getattr(told(house), which))))
 
 
+def unhandled(house: House) -> int:
+    (event_id,) = Ledger(house.db).stored("invoice.voided evt_1048", source="billing", type="invoice.voided")
+    return event_id
+
+
+def test_what_no_worker_handles_says_so_on_its_page_and_in_the_list(app: App, house: House) -> None:
+    """And it is none of what waits for a worker."""
+    told(house)
+    at = app("events", event=str(unhandled(house)))
+    assert "s, and no worker handles it" in pages(at) and "No worker has a handler for its kind." in pages(at)
+    found = app("events", state="unhandled")
+    assert titles(found) == ["1 event fits."] and found.selectbox(key="events_state").value == "unhandled"
+    assert [list(state) for state in found.dataframe[0].value["State"]] == [["Nobody handles it"]]
+    waiting = app("events", state="pending")
+    assert titles(waiting) == ["2 events fit."]
+    assert [list(state) for state in waiting.dataframe[0].value["State"]] == [["Waiting"]] * 2
+
+
+def test_the_overview_leads_to_what_nobody_handles_and_to_what_became_no_event(
+    app: App, house: House
+) -> None:
+    told(house)
+    unhandled(house)
+    at = app("overview", person=2)
+    links = {link.proto.label: link.proto.query_string for link in at.get("page_link")}
+    assert links["See 1 event nobody handles"] == "state=unhandled"
+    assert links["See 1 conflict"] == "show=conflicts" and links["See quarantine"] == "show=quarantine"
+    assert titles(at)[0].endswith("1 conflict is open, 2 contents are in quarantine.")
+
+
+def test_no_list_and_no_page_lets_a_stranger_turn_a_line_round(app: App, house: House) -> None:
+    book, one = Ledger(house.db), worker(("shop", TURNED), name=TURNED)
+    house.run("INSERT INTO nottwice.workers (id, name) VALUES (:id, :name)", id=one.id, name=TURNED)
+    (event_id,) = book.stored(TURNED, type=TURNED, delivery_id=TURNED, content_type=TURNED)
+    book.accept(delivery(TURNED, type=TURNED, body=b"other"), unusable(b"x", reason=TURNED))
+    claimed = book.claim_one(one)
+    book.database.run(lambda tx: endings.fail(tx, claimed, error=TURNED, base_s=2, chance=0))
+    send = house.uncertain(RECEIPT, mail(f"{TURNED}@example.com", TURNED, TURNED), about=TURNED)
+    (conflict,), (kept,) = (
+        book.rows("SELECT id FROM nottwice.conflicts"),
+        book.rows("SELECT id FROM nottwice.quarantine"),
+    )
+    for page, address in (
+        ("events", {}),
+        ("events", {"event": event_id}),
+        ("events", {"show": "conflicts"}),
+        ("events", {"conflict": conflict[0]}),
+        ("events", {"show": "quarantine"}),
+        ("events", {"quarantined": kept[0]}),
+        ("review", {}),
+        ("review", {"send": send}),
+    ):
+        at = app(page, **{name: str(value) for name, value in address.items()})
+        drawn = b"".join(
+            block.proto.SerializeToString() for block in at.main if getattr(block, "proto", None)
+        )
+        assert "⟨U+202E⟩".encode() in drawn and "\u202e".encode() not in drawn, (page, address)
+
+
 def test_a_content_is_shown_behind_its_audit_row(app: App, house: House, database: Database) -> None:
     made = told(house)
     at = app("events", event=str(made.done))
@@ -180,7 +242,7 @@ def test_who_marks_second_is_told_who_was_first(app: App, house: House, database
 def test_quarantine_shows_bytes_that_are_no_text_as_numbers(app: App, house: House) -> None:
     made = told(house)
     at = app("events", show="quarantine")
-    assert titles(at) == ["2 deliveries are in quarantine."]
+    assert titles(at) == ["2 contents are in quarantine."]
     assert list(at.dataframe[0].value["Why"]) == ["It has no usable key.", "It is not UTF-8 (byte 128)."]
     at = app("events", quarantined=str(made.binary))
     at.button(key=f"show_quarantine_{made.binary}").click().run()

@@ -150,6 +150,7 @@ OURS = {
     ),
     *(
         "for_people",
+        "quarantined",
         "pending",
         "unhandled",
         "processing",
@@ -200,7 +201,7 @@ OURS = {
         "state",
     ),
     *("event_id", "day", "about_sends", "conflicts", "quarantine"),
-    *("heading", "backdated", "sequence", "looked_to", "since", "until", "entity_id"),
+    *("configured_at", "heading", "backdated", "sequence", "looked_to", "since", "until", "entity_id"),
 }
 
 
@@ -418,11 +419,61 @@ def pairs(target: ast.expr, value: ast.expr) -> Iterator[tuple[str, ast.expr]]:
             yield from pairs(part, one)
 
 
-def read(extra: str = "") -> list[str]:
+def reading(extra: str = "") -> Reading:
     sources = {file: file.read_text() for file in FILES}
-    if extra:
-        sources[Path("extra.py")] = extra
-    return Reading(sources).check()
+    return Reading(sources | ({Path("extra.py"): extra} if extra else {}))
+
+
+def read(extra: str = "") -> list[str]:
+    return reading(extra).check()
+
+
+# ── Plain text: nothing in it that turns a line round unseen ──────────────────────────────────────────
+
+# Of `readable`, which follows the same rule; of the configuration; of the ledger.
+VISIBLE = {
+    "read.text",
+    "who.email",
+    "source",
+    "settings.receiver_port",
+    "str(error)",
+    "check.broken.words",
+    "entry.hash.hex()",
+}
+
+
+def unseen(extra: str = "") -> list[str]:
+    """What `st.text` and `st.code` are given that neither is ours nor went through `shown`."""
+    house = reading(extra)
+    return [
+        f"{function.file.name}:{call.lineno} {ast.unparse(call.args[0])}"
+        for function in (f for many in house.functions.values() for f in many)
+        for call in function.own()
+        if isinstance(call, ast.Call) and ast.unparse(call.func) in ("st.text", "st.code")
+        if not _is_visible(call.args[0]) and not house.ours(call.args[0], function, frozenset())
+    ]
+
+
+def _is_visible(node: ast.expr) -> bool:
+    match node:
+        case ast.Call(func=ast.Name(id="shown")):
+            return True
+        case ast.Call(func=ast.Attribute(attr="join"), args=[ast.GeneratorExp(elt=one)]):
+            return _is_visible(one)
+        case ast.JoinedStr(values=parts):
+            return all(_is_visible(part) for part in parts)
+        case ast.FormattedValue(value=value):
+            return _is_visible(value)
+    return isinstance(node, ast.Constant) or ast.unparse(node) in VISIBLE
+
+
+def test_plain_text_from_outside_has_what_nobody_sees_made_visible() -> None:
+    assert unseen() == []
+
+
+@pytest.mark.parametrize("line", ["st.text(send.subject)", "st.code('\\n'.join(a for a in send.recipients))"])
+def test_plain_text_that_is_not_made_visible_is_noticed(line: str) -> None:
+    assert len(unseen(f"def show(send):\n    {line}\n")) == 1
 
 
 def test_only_our_own_words_reach_what_reads_markdown() -> None:

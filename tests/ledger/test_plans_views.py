@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from ledger import views_event, views_events, views_found, views_kept
+from ledger import views, views_event, views_events, views_found, views_kept
 from ledger.database import Transaction
 from ledger.embedded import Cluster
 from ledger.states import EventState
@@ -65,6 +65,9 @@ def fill(book: Ledger, *, analyzed: bool) -> None:
            SELECT 'acme', 'shop', sha256(convert_to(CAST(n AS text), 'UTF8')), 0, 'no key', 'x', CASE WHEN n > 100 THEN now() END
            FROM generate_series(1, 10000) AS n"""
     )
+    book.run(
+        "INSERT INTO nottwice.workers (id, name, handles) VALUES (gen_random_uuid(), 'w-1', '{shop refund}')"
+    )
     if analyzed:
         book.run("ANALYZE nottwice.events, nottwice.conflicts, nottwice.quarantine")
 
@@ -84,6 +87,9 @@ LOOKED_FOR = {
     "a type that never was": Filter(source="shop", type="never"),
     "done": Filter(state=EventState.COMPLETED),
     "done of a rare source": Filter(state=EventState.COMPLETED, source="crm"),
+    "waiting for a worker": Filter(state=EventState.PENDING, handled=True),
+    "what nobody handles": Filter(state=EventState.PENDING, handled=False),
+    "a key nobody handles": Filter("evt_01", state=EventState.PENDING, handled=False),
     "in hand": Filter(state=EventState.PROCESSING),
     "set aside": Filter(state=EventState.FAILED),
     "set aside of a type": Filter(state=EventState.FAILED, type="refund"),
@@ -131,6 +137,12 @@ def test_a_beginning_that_all_have_reads_as_many_keys_as_it_says(past: Ledger) -
     page = past.database.run(lambda tx: views_events.events(tx, Filter("evt_", source="crm")))
     assert page.cut and len(page.rows) < 25
     assert looked_up(past, Filter("evt_", source="crm")).pages < 3 * views_found.KEYS_LOOKED_AT_MAX
+
+
+def test_the_overview_counts_through_what_lives(past: Ledger) -> None:
+    read = plan(past, views.SNAPSHOT, silent_s=60, most=views_kept.COUNTED_MAX + 1)
+    kept = {"conflicts", "quarantine"}  # whether there is any event at all, the first one says
+    assert not read.scanned_whole & kept and read.pages < PAGES_MAX
 
 
 def test_conflicts_and_quarantine_are_read_by_what_is_open(past: Ledger) -> None:
