@@ -124,7 +124,9 @@ def simulate(
 
 def _become(module: str) -> NoReturn:
     """This process becomes the other one, so that signals and exit codes are its own."""
-    os.execv(sys.executable, [sys.executable, "-m", module])  # noqa: S606 - no shell is wanted
+    from ledger import processes
+
+    os.execv(sys.executable, processes.module(module))  # noqa: S606 - no shell is wanted
 
 
 ENDS = "Exit codes: 0 ended by SIGTERM or Ctrl-C, 2 cannot start (one sentence says why)."

@@ -83,7 +83,8 @@ def traffic(settings: Settings) -> Service:
 
 
 def module(name: str) -> tuple[str, ...]:
-    return (sys.executable, "-m", name)
+    """To start a module of ours, or of a package: never (-P) one that lies where the command happens to be given."""
+    return (sys.executable, "-P", "-m", name)
 
 
 def url(port: int, path: str = "", host: str = LOOPBACK) -> str:

@@ -19,10 +19,16 @@ def load(settings: Settings) -> Handlers:
         return Handlers()
     beside = str(settings.config.parent if settings.config else Path.cwd())
     if beside not in sys.path:
-        sys.path.insert(0, beside)
-    found = getattr(_import(name), "handlers", None)
+        sys.path.append(
+            beside
+        )  # last: a file there must not stand in for a package that somebody else imports
+    module = _import(name)
+    found = getattr(module, "handlers", None)
     if not isinstance(found, Handlers):
-        raise Misconfigured(f"[worker] handlers: the module {name} has no `handlers = Handlers()`.")
+        place = getattr(module, "__file__", None) or "no file"
+        raise Misconfigured(
+            f"[worker] handlers: the module {name} has no `handlers = Handlers()` (it was found at {place})."
+        )
     found.check(settings.sources)
     return found
 

@@ -7,7 +7,6 @@ that is killed were lost; so they are taken by the others.
 from __future__ import annotations
 
 import socket
-import sys
 from collections.abc import Sequence
 
 from ledger import processes
@@ -60,7 +59,7 @@ def _service(settings: Settings, number: int, listener: socket.socket) -> Servic
     return Service(
         f"receiver-{number}",
         RECEIVER,
-        (sys.executable, "-m", "ledger.receiver", f"{SHARED}{listener.fileno()}"),
+        (*processes.module("ledger.receiver"), f"{SHARED}{listener.fileno()}"),
         processes.environment(settings),
         takes_hangup=True,
         inherits=(listener.fileno(),),

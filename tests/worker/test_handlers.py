@@ -8,11 +8,13 @@ import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
+from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ledger import processes
 from ledger.errors import Misconfigured
 from ledger.records import Event, Mode
 from tests.fix_worker import configured
@@ -126,6 +128,17 @@ HEAD = "from worker.handlers import Handlers\nhandlers = Handlers()\n"
 def test_the_module_beside_the_configuration_is_loaded(module: Callable[[str], Handlers]) -> None:
     handlers = module(HEAD + "@handlers.apply('shop', 'sale')\ndef sale(tx, event, propose): pass\n")
     assert handlers.kinds == (("shop", "sale"),)
+
+
+def test_a_file_beside_the_configuration_stands_in_for_no_package(
+    module: Callable[[str], Handlers], tmp_path: Path
+) -> None:
+    """Neither for what we import after the handlers, nor, in the folder of the command, before them."""
+    (tmp_path / "colorsys.py").write_text("raise SystemExit('the wrong one')\n")
+    module(HEAD)
+    found = PathFinder.find_spec("colorsys", sys.path)
+    assert found is not None and found.origin != str(tmp_path / "colorsys.py")
+    subprocess.run(processes.module("colorsys"), cwd=tmp_path, check=True, timeout=60)
 
 
 @pytest.mark.parametrize(
