@@ -7,7 +7,6 @@ another, and run beside the receiver. Stopped at any moment, the same command go
 
 from __future__ import annotations
 
-import signal
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,17 +20,15 @@ from ledger.catch_up_talk import Child
 from ledger.errors import Unavailable
 from ledger.processes import environment, module
 from ledger.settings import Settings
+from ledger.stopping import Stopped
 
 REMARKS_MAX = 100
 # What nobody needs to look at one by one.
 IN_PASSING = ("known", "new", "accepted", "duplicate", "not_compared")
 TOO_LONG = "It is longer than any line may be."
+STOPPED = "Stopped."
 
 Advance = Callable[[int, int | None, str], None]  # how far, of how much, and in words
-
-
-class Stopped(BaseException):
-    """A person pressed Ctrl-C, or the machine wants us to end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +68,7 @@ class Report:
     remarks: list[tuple[str, str, str]] = field(default_factory=list)  # where, what became of it, why
     went_on: str = ""
     stopped: str = ""
+    ended: bool = False  # there was nothing left to do: what stops us now stops nothing
     refused: bool = False  # older than keys are kept, and nobody said --beyond-retention
 
     def note(self, where: str, became: str, reason: str = "", *, old: bool = False) -> None:
@@ -85,17 +83,18 @@ class Report:
 
 
 def catch_up(settings: Settings, wanted: Wanted, advance: Advance) -> Report:
-    """Raises Misconfigured or Unavailable for what cannot begin; what ends it later is in the report."""
+    """Raises Misconfigured or Unavailable for what cannot begin; what ends it later, Stopped too, is in the report."""
     from ledger.catch_up_listed import Listing
 
     report = Report(wanted)
-    with _entrance(settings) as door:
+    with _until_told_to_stop(report), _entrance(settings) as door:
         begun = _begin(door, report)
         run = _file if wanted.file else Listing(settings, door, begun).run
-        with _until_told_to_stop(report):
+        with _until_it_breaks_off(report):
             run(door, begun, report, advance)
             if wanted.go:
                 door.ask("end")
+        report.ended = not report.stopped
     return report
 
 
@@ -123,21 +122,19 @@ def _begin(door: Child, report: Report) -> dict[str, Any]:
 @contextmanager
 def _until_told_to_stop(report: Report) -> Iterator[None]:
     """Everything stored is stored, and the place after it is kept; a signal gives up the rest, at once."""
-
-    def stop(number: int, _: object) -> None:
-        raise Stopped(number)
-
-    # Said outright: a shell's background job comes with SIGINT ignored.
-    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
     except Stopped:
-        report.stopped = "Stopped."
+        if not report.ended:
+            report.stopped = STOPPED
+
+
+@contextmanager
+def _until_it_breaks_off(report: Report) -> Iterator[None]:
+    try:
+        yield
     except Unavailable as error:
         report.stopped = str(error)
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 # ── A file ────────────────────────────────────────────────────────────────────────────────────────────

@@ -69,16 +69,16 @@ class Child:
 
 
 def serve(answer: Answer) -> None:
-    """The answering side: until the input ends. What the ledger raises becomes the answer.
+    """The answering side: until the input ends, or nobody hears us. What the ledger raises becomes the answer.
 
     Standard output belongs to the answers alone: what anybody else writes there goes to standard error.
     """
-    with os.fdopen(os.dup(1), "wb") as out:
+    # Around the file too: what could not be written is written once more when it is closed.
+    with suppress(BrokenPipeError), os.fdopen(os.dup(1), "wb") as out:
         os.dup2(2, 1)
         while asked := _question(sys.stdin.buffer):
             question, bodies = asked
-            with suppress(BrokenPipeError):
-                _write(out, json.dumps(_answered(answer, question, bodies)).encode() + b"\n")
+            _write(out, json.dumps(_answered(answer, question, bodies)).encode() + b"\n")
 
 
 def _question(pipe: BinaryIO) -> tuple[dict[str, Any], list[bytes]] | None:

@@ -11,10 +11,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ledger.errors import Misconfigured
+from ledger.stopping import Stopped, stoppable
 from ledger.terminal import CANNOT_START, NOT_DONE, Command, plain, sentences, tell
 
 if TYPE_CHECKING:
     from ledger.catch_up import Advance, Report, Wanted
+
+GOES_ON = "What was stored is stored; the same command goes on from there."
 
 
 def catch_up(
@@ -42,7 +45,7 @@ def catch_up(
     duplicate, and what was answered is not answered again. Without --go it only looks, and says what would be new.
     Stopped at any moment, the same command goes on where it was.
     """
-    with sentences():
+    with sentences(), _stopping():
         from ledger.catch_up import catch_up as run
         from ledger.settings import load
 
@@ -56,6 +59,17 @@ def catch_up(
     if report.refused:
         raise typer.Exit(CANNOT_START)
     raise typer.Exit(0 if report.is_whole else NOT_DONE)
+
+
+@contextmanager
+def _stopping() -> Iterator[None]:
+    """A stop before there is a report to say it: the same sentence, the same code."""
+    try:
+        with stoppable():
+            yield
+    except Stopped:
+        tell(f"Stopped. {GOES_ON}")
+        raise typer.Exit(NOT_DONE) from None
 
 
 def _wanted(
@@ -161,7 +175,7 @@ def _advice(report: Report) -> Iterator[str]:
             "messages. Choose a later time, or say --beyond-retention."
         )
     elif report.stopped:
-        yield f"{plain(report.stopped)} What was stored is stored; the same command goes on from there."
+        yield f"{plain(report.stopped)} {GOES_ON}"
     elif not report.wanted.go:
         yield "To take in what is new, say the same with --go."
 

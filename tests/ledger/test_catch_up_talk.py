@@ -43,6 +43,18 @@ def test_questions_bodies_answers_and_errors_pass() -> None:
             child.ask("exit")
 
 
+def test_a_child_whose_asker_is_gone_ends_without_a_word() -> None:
+    """As when the command is stopped while it waits: what nobody reads is no fault."""
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(COMMAND, **pipes) as child:
+        assert child.stdin and child.stdout and child.stderr
+        child.stdout.close()
+        child.stdin.write(json.dumps({"ask": "count", "x": 1, "sizes": []}).encode() + b"\n")
+        child.stdin.close()
+        said = child.stderr.read()
+    assert (child.returncode, sorted(said.splitlines())) == (0, [b"asked", b"noise, which is no answer"])
+
+
 @pytest.mark.parametrize("kept", [10, -1, -3], ids=["half a line", "half a body", "hardly a body"])
 def test_a_question_that_broke_off_is_not_answered(kept: int) -> None:
     """As when the asking side is interrupted while it writes: half a body must not be stored."""
