@@ -25,6 +25,14 @@ from ledger.stopping import Stopped
 REMARKS_MAX = 100
 # What nobody needs to look at one by one.
 IN_PASSING = ("known", "new", "accepted", "duplicate", "not_compared")
+BECAME = (
+    *IN_PASSING,
+    "conflict",
+    "quarantined",
+    "unreadable",
+    "withheld",
+    "gone",
+)  # what a message may become
 TOO_LONG = "It is longer than any line may be."
 STOPPED = "Stopped."
 
@@ -78,6 +86,17 @@ class Report:
             self.remarks.append((where, became, reason))
 
     @property
+    def messages(self) -> int:
+        """How many a listing named: each became one thing, so that the sum is right whenever it is told."""
+        return sum(self.counts[name] for name in BECAME)
+
+    @property
+    def is_too_early(self) -> bool:
+        """Whether `--since` is older than keys are kept, and nobody said --beyond-retention."""
+        since, horizon = self.wanted.since, self.horizon
+        return not self.wanted.beyond and since is not None and horizon is not None and since < horizon
+
+    @property
     def is_whole(self) -> bool:
         return not (self.stopped or self.refused or self.counts["unreadable"] or self.counts["withheld"])
 
@@ -108,6 +127,7 @@ def _begin(door: Child, report: Report) -> dict[str, Any]:
         "begin",
         source=wanted.source,
         read_from=wanted.read_from,
+        form=wanted.form if wanted.file else "listing",
         same=wanted.same,
         afresh=wanted.afresh,
         go=wanted.go,

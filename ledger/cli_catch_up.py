@@ -133,7 +133,7 @@ REMARKS = {
 
 def _tell(report: Report) -> None:
     for where, became, reason in report.remarks:
-        tell(f"{plain(where)}: {REMARKS[became]}{plain(reason)}")
+        tell(f"{plain(where)}: {_remark(became, report.wanted)}{plain(reason)}")
     hidden = sum(report.counts[name] for name in REMARKS) - len(report.remarks)
     if hidden > 0:
         tell(f"… and {hidden:,} more.")
@@ -144,9 +144,13 @@ def _tell(report: Report) -> None:
         tell(line)
 
 
+def _remark(became: str, wanted: Wanted) -> str:
+    return REMARKS[became].replace("is kept", "is kept" if wanted.go else "would be kept")
+
+
 def _sum(report: Report) -> str:
     counts, wanted = report.counts, report.wanted
-    read = f"{counts['lines']:,} lines" if wanted.file else f"{counts['messages']:,} messages"
+    read = f"{counts['lines']:,} lines" if wanted.file else f"{report.messages:,} messages"
     sums: dict[str, int] = {}
     for name, words in WORDS.items():
         sums[words] = sums.get(words, 0) + counts[name]
@@ -171,11 +175,16 @@ def _advice(report: Report) -> Iterator[str]:
         )
     if report.refused:
         yield (
-            f"Refused: --since is older than event keys are kept. From before that: {report.counts['messages']:,} "
+            f"Refused: --since is older than event keys are kept. From before that: {report.messages:,} "
             "messages. Choose a later time, or say --beyond-retention."
         )
     elif report.stopped:
         yield f"{plain(report.stopped)} {GOES_ON}"
+    elif not report.wanted.go and report.is_too_early:
+        yield (
+            "With --go this is refused: --since is older than event keys are kept. Choose a later time, or say "
+            "--beyond-retention too."
+        )
     elif not report.wanted.go:
         yield "To take in what is new, say the same with --go."
 

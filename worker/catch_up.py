@@ -7,7 +7,7 @@ It is asked by `nottwice catch-up` over standard input (`ledger.catch_up_talk`):
 from __future__ import annotations
 
 import sys
-from dataclasses import asdict
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
@@ -55,7 +55,12 @@ def _told(page: Page) -> dict[str, Any]:
         {"inbox_id": one.inbox_id, "message_id": one.message_id, "timestamp": one.at.isoformat()}
         for one in page.mail
     ]
-    return asdict(page) | {"mail": mail}
+    beside = {"others": _times(page.others), "unreadable": _times(page.unreadable)}
+    return {"mail": mail, **beside, "token": page.token}
+
+
+def _times(times: Iterable[datetime | None]) -> list[str | None]:
+    return [at.isoformat() if at else None for at in times]
 
 
 def _refusal(given: NotGiven) -> dict[str, Any]:
@@ -68,7 +73,12 @@ def _provider_of(settings: Settings, source: str) -> str:
     of_kind = [name for name, provider in settings.providers.items() if provider.kind == table.kind]
     if table.provider:
         return table.provider
-    if len(of_kind) != 1:
+    if not of_kind:
+        raise Misconfigured(
+            f"There is no [providers.NAME] of kind {table.kind}, which could list the messages of [sources.{source}]. "
+            "Write one, with its key; or hand in a file: --file FILE."
+        )
+    if len(of_kind) > 1:
         raise Misconfigured(
             f'[sources.{source}] has {len(of_kind)} providers of its kind; name its own: provider = "NAME".'
         )

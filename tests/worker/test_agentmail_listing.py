@@ -58,7 +58,7 @@ def test_what_we_sent_and_what_is_spam_is_no_incoming_mail(sandbox: Sandbox) -> 
         "agentmail", "/x", None, "r", b"", {"recipients": ["x@example.com"], "sender": INBOX}
     )
     found = page(at(sandbox.url))
-    assert (ids(found), found.others, found.unreadable) == ([mail], 2, 0)
+    assert (ids(found), len(found.others), found.unreadable) == ([mail], 2, ())
 
 
 def test_pages_follow_each_other_to_the_end(sandbox: Sandbox) -> None:
@@ -135,7 +135,7 @@ def test_an_item_without_an_id_or_a_time_is_counted(raw_server: RawServers) -> N
     server = raw_server(answering({"count": 6, "messages": [good, *bad], "next_page_token": 9}))
     found = page(at(server.url))
     assert [(m.inbox_id, m.message_id) for m in found.mail] == [(INBOX, "<1@x>")]
-    assert (found.unreadable, found.others, found.token) == (3, 2, "")
+    assert (found.unreadable, found.others) == ((START, None, None), (None, None)) and found.token == ""
 
 
 def test_another_message_than_the_one_asked_for_is_no_answer(raw_server: RawServers) -> None:

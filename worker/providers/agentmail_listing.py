@@ -37,11 +37,11 @@ class Mail:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """`others` are no incoming mail; `unreadable` have no id or no time."""
+    """`others` are no incoming mail; `unreadable` have no id or no time. Of both their times, where they have one."""
 
     mail: tuple[Mail, ...]
-    others: int
-    unreadable: int
+    others: tuple[datetime | None, ...]
+    unreadable: tuple[datetime | None, ...]
     token: str
 
 
@@ -108,18 +108,18 @@ def _is_final(status: int | None) -> bool:
 
 def _page(found: Any, inbox: str) -> Page:
     """The package lets any type through: what is no message with an id and a time is counted, and said."""
-    mail, others, unreadable = [], 0, 0
+    mail, others, unreadable = [], list[datetime | None](), list[datetime | None]()
     for item in found.messages:
         labels = {str(label).lower() for label in getattr(item, "labels", None) or ()}
-        message_id, at = message_id_of(getattr(item, "message_id", None)), getattr(item, "timestamp", None)
+        message_id, at = message_id_of(getattr(item, "message_id", None)), _time_of(item)
         if "received" not in labels or labels & NOT_MAIL:
-            others += 1
-        elif message_id is None or not isinstance(at, datetime):
-            unreadable += 1
+            others.append(at)
+        elif message_id is None or at is None:
+            unreadable.append(at)
         else:
-            mail.append(Mail(_inbox_id(item, inbox), message_id, _in_utc(at)))
+            mail.append(Mail(_inbox_id(item, inbox), message_id, at))
     token = found.next_page_token
-    return Page(tuple(mail), others, unreadable, token if isinstance(token, str) else "")
+    return Page(tuple(mail), tuple(others), tuple(unreadable), token if isinstance(token, str) else "")
 
 
 def _inbox_id(item: Any, asked: str) -> str:
@@ -127,5 +127,8 @@ def _inbox_id(item: Any, asked: str) -> str:
     return given if isinstance(given, str) and given else asked
 
 
-def _in_utc(at: datetime) -> datetime:
+def _time_of(item: Any) -> datetime | None:
+    at = getattr(item, "timestamp", None)
+    if not isinstance(at, datetime):
+        return None
     return at.astimezone(UTC) if at.tzinfo else at.replace(tzinfo=UTC)
