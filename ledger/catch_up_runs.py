@@ -1,4 +1,4 @@
-"""Catch-ups as rows: how far each is, so that the same command goes on where it was stopped. And what is known already.
+"""Catch-ups as rows: how far each is, so that the same command goes on where it was stopped.
 
 Nothing here decides whether an event is new: that is the accepting transaction's business alone.
 """
@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Any
 
 from ledger.database import Transaction
-from ledger.records import Delivery, digest_of
+from ledger.records import digest_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,26 +66,3 @@ def end(tx: Transaction, run_id: int) -> None:
     tx.execute(
         "UPDATE nottwice.catch_ups SET ended_at = now() WHERE id = :id AND ended_at IS NULL", id=run_id
     )
-
-
-KNOWN = """
-SELECT d.i, e.id FROM unnest(CAST(:places AS integer[]), CAST(:namespaces AS text[]), CAST(:key_digests AS bytea[]),
-                       CAST(:occurrence_digests AS bytea[]))
-     AS d(i, namespace, key_digest, occurrence_digest)
-JOIN LATERAL (SELECT id FROM nottwice.events k WHERE k.namespace = d.namespace AND k.key_digest = d.key_digest
-              UNION ALL
-              SELECT id FROM nottwice.events o WHERE o.namespace = d.namespace AND o.occurrence_digest = d.occurrence_digest
-              LIMIT 1) AS e ON true
-"""
-
-
-def known(tx: Transaction, deliveries: Sequence[Delivery]) -> dict[int, int]:
-    """The event that stands already, by the delivery's place. A look, no promise: only accepting decides."""
-    rows = tx.all(
-        KNOWN,
-        places=list(range(len(deliveries))),
-        namespaces=[d.namespace for d in deliveries],
-        key_digests=[d.key_digest for d in deliveries],
-        occurrence_digests=[d.occurrence_digest for d in deliveries],
-    )
-    return {row.i: row.id for row in rows}

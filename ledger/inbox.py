@@ -63,7 +63,7 @@ def lane_key(item: Delivery | Unusable) -> bytes:
 def _accept(tx: Transaction, deliveries: Waiting, writer: UUID) -> Answers:
     answers: Answers = {}
     for _ in range(ROUNDS_MAX):
-        for step in (partial(_insert_new, writer=writer), _find_standing):
+        for step in (partial(_insert_new, writer=writer), find_standing):
             waiting = {i: delivery for i, delivery in deliveries.items() if i not in answers}
             if not waiting:
                 return answers
@@ -152,8 +152,8 @@ WHERE coalesce(k.id, o.id) IS NOT NULL
 """
 
 
-def _find_standing(tx: Transaction, waiting: Waiting) -> Answers:
-    """Find the events that were there first."""
+def find_standing(tx: Transaction, waiting: Waiting) -> Answers:
+    """Find the events that were there first. Alone it is a look, no promise: only accepting decides."""
     standing = list(waiting.values())
     rows = tx.all(
         FIND,

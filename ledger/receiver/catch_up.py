@@ -1,9 +1,9 @@
 """`python -m ledger.receiver.catch_up`: the side entrance as a process, under the receiver's login.
 
 It is asked by `nottwice catch-up` over standard input (`ledger.catch_up_talk`) and answers what became of each line:
-"new" or "known" for a look; "accepted", "duplicate", "conflict", "quarantined" for what is stored; "unreadable" for
-what is nothing; "withheld" for what is older than keys are kept, and may have been an event once. Works whether a
-receiver runs or not.
+"new", "known", "not_compared" or "conflict" for a look; "accepted", "duplicate", "conflict", "quarantined" for what
+is stored; "unreadable" for what is nothing; "withheld" for what is older than keys are kept, and may have been an
+event once. Works whether a receiver runs or not.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
-from ledger import catch_up_runs
+from ledger import catch_up_runs, inbox
 from ledger.awake import visit
 from ledger.catch_up_talk import Answer, Question, serve
 from ledger.database import Database
@@ -25,10 +25,16 @@ from ledger.receiver import handed_in, storing
 from ledger.receiver.sources import adapters
 from ledger.receiver.sources.adapter import Adapter, Item
 from ledger.receiver.writer import Writer
-from ledger.records import Acceptance, Delivery
+from ledger.records import Acceptance, AcceptanceKind, Delivery
 from ledger.settings import Settings, load
 
 DAY_S = 86_400.0
+# What a look calls an event that stands already; a look at its key does not store what storing would.
+SEEN = {
+    AcceptanceKind.DUPLICATE: "known",
+    AcceptanceKind.NOT_COMPARED: "not_compared",
+    AcceptanceKind.CONFLICT: "conflict",
+}
 
 
 @dataclass(slots=True)
@@ -63,6 +69,7 @@ class Entrance:
 
     def _begin(self, question: Question, _: list[bytes]) -> dict[str, Any]:
         self._adapter = self._found_adapter(question["source"])
+        handed_in.require_form(self._adapter, question["form"])
         kept_days = self._settings.retention.of(self._adapter.settings.namespace).event_keys_days
         sql = "SELECT now() - make_interval(secs => :kept_s) AS at"
         self._horizon = self._database.run(lambda tx: tx.one(sql, kept_s=kept_days * DAY_S).at)
@@ -140,9 +147,9 @@ class Entrance:
     def _note_known(self, lines: Sequence[Found]) -> None:
         new = [(found, found.item) for found in lines if isinstance(found.item, Delivery)]
         deliveries = [item for _, item in new]
-        known = self._database.run(lambda tx: catch_up_runs.known(tx, deliveries))
+        standing = self._database.run(lambda tx: inbox.find_standing(tx, dict(enumerate(deliveries))))
         for place, (found, _) in enumerate(new):
-            found.became = "known" if place in known else "new"
+            found.became = SEEN[standing[place].kind] if place in standing else "new"
 
     def _withhold(self, old: Sequence[Found]) -> None:
         """What is old and not known any more may have been worked: nobody stores it unless told to."""

@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from ledger import payload
+from ledger.errors import Misconfigured
 from ledger.payload import Malformed
 from ledger.receiver import listed
 from ledger.receiver.sources.adapter import Adapter, Headers, Item
@@ -30,6 +31,18 @@ def read(adapter: Adapter, form: str, body: bytes, bytes_max: int) -> list[Item]
     if len(body) > bytes_max:
         raise Malformed(f"It is larger than [receiver] body_bytes_max, {bytes_max:,} bytes.")
     return [_marked(item) for item in _items(adapter, form, body)]
+
+
+def require_form(adapter: Adapter, form: str) -> None:
+    """Raises Misconfigured for a form in which this source's events cannot come at all: said once, not for each line."""
+    source = f"[sources.{adapter.name}] is of kind {adapter.kind}"
+    if form == "listing":
+        listed.require_list(adapter)
+    elif form == "body" and (needed := ", ".join(adapter.named_by_headers)):
+        raise Misconfigured(
+            f"{source}, whose events are named by headers ({needed}), and lines of bodies alone have none. "
+            'Write each line as {"headers": {…}, "body": "…"}, and say --envelopes.'
+        )
 
 
 def _items(adapter: Adapter, form: str, body: bytes) -> list[Item]:

@@ -38,13 +38,20 @@ def of_message(adapter: Adapter, message: bytes) -> Item:
     return _item(adapter, document["message"], body)
 
 
-def _item(adapter: Adapter, message: Any, body: bytes) -> Item:
+def require_list(adapter: Adapter) -> AgentMail:
+    """Raises Misconfigured for a source whose provider lists no messages."""
     if not isinstance(adapter, AgentMail):
         raise Misconfigured(
-            f"[sources.{adapter.name}] is no source of AgentMail, so no messages of it are listed."
+            f"[sources.{adapter.name}] is no source of AgentMail, and only AgentMail's messages can be listed. "
+            "Hand in a file of what was missed: --file FILE."
         )
+    return adapter
+
+
+def _item(adapter: Adapter, message: Any, body: bytes) -> Item:
+    source = require_list(adapter)
     try:
-        return _delivery(adapter, message if isinstance(message, Mapping) else {}, body)
+        return _delivery(source, message if isinstance(message, Mapping) else {}, body)
     except Unfit as error:
         return adapter.unusable(str(error), body)
 

@@ -109,6 +109,7 @@ def test_what_cannot_begin_is_one_sentence(chain: House, catch_up: CatchUp, file
         (("nobody", "--file", str(file)), "There is no [sources.nobody]"),
         (("shop", "--file", str(file) + "x"), "cannot be read"),
         (("shop",), "Say where from"),
+        (("shop", "--inbox", "a@acme.example", "--since", "2026-11-30"), "only AgentMail's messages"),
     ):
         done = catch_up(*arguments)
         assert done.exit_code == 2 and sentence in done.output and "Traceback" not in done.output, done.output
@@ -162,10 +163,10 @@ def tell(chain: House, what: str, given: Any, *, method: str = "POST") -> None:
     ).close()
 
 
-def arrive(chain: House, at: datetime) -> tuple[str, bytes]:
+def arrive(chain: House, at: datetime, **changed: Any) -> tuple[str, bytes]:
     """A message at the inbox; its id, and what its webhook would say."""
     event = json.loads(message_received("ana@example.com", "Question", "Why?", INBOX))
-    event["message"]["timestamp"] = at.isoformat()
+    event["message"] |= {"timestamp": at.isoformat()} | changed
     tell(chain, "incoming", event)
     return event["message"]["message_id"], json.dumps(event).encode()
 
@@ -212,6 +213,8 @@ def test_a_stopped_listing_goes_on_where_it_was_and_old_mail_is_refused_with_its
     for minutes in (2, 1):
         arrive(mailed, now - timedelta(days=40, minutes=minutes))
     new = [arrive(mailed, now - timedelta(minutes=60 - m))[0] for m in range(25)]
+    for minutes in (59.5, 36.5):  # one before the place of the stop, one after it
+        arrive(mailed, now - timedelta(minutes=minutes), labels=["received", "spam"])
     inbox = ("agentmail", "--inbox", INBOX, "--go")
     since_new = (*inbox, "--since", (now - timedelta(hours=2)).isoformat())
     since_old = (*inbox, "--since", (now - timedelta(days=50)).isoformat())
@@ -236,9 +239,13 @@ def test_a_stopped_listing_goes_on_where_it_was_and_old_mail_is_refused_with_its
     stopped = catch_up(*since_new)
     assert stopped.exit_code == 1 and "does not take our API key" in stopped.output, stopped.output
     assert events(mailed) == (20, 20), "what was stored before is stored"
+    assert ": 20 new. (1 others" in stopped.output and "20 messages" in stopped.output, stopped.output
     tell(mailed, "faults", {"reads": True, "status": 503})  # asked again, it answers
     whole = catch_up(*since_new)
     assert whole.exit_code == 0 and "Went on after the messages of" in whole.output, whole.output
+    assert f"25 messages of inbox {INBOX} for agentmail: 25 new. (2 others" in whole.output, (
+        "each counted once"
+    )
     assert events(mailed) == (25, 25)
     keys = chain_of(mailed)
     assert keys == new, "oldest first"

@@ -262,7 +262,7 @@ def test_neither_inserted_nor_found_is_inserted_again_and_not_for_ever(
     """A row that vanishes between the two statements: the first look is made to find nothing."""
     book.accept(delivery("a"))
     looks = 0
-    find = inbox._find_standing
+    find = inbox.find_standing
 
     def blind_once(tx: Transaction, waiting: inbox.Waiting) -> inbox.Answers:
         nonlocal looks
@@ -273,10 +273,10 @@ def test_neither_inserted_nor_found_is_inserted_again_and_not_for_ever(
             return {}
         return find(tx, waiting)
 
-    monkeypatch.setattr(inbox, "_find_standing", blind_once)
+    monkeypatch.setattr(inbox, "find_standing", blind_once)
     assert book.accept(delivery("a"))[0].kind is ACCEPTED
     assert looks == 1
-    monkeypatch.setattr(inbox, "_find_standing", lambda tx, waiting: {})
+    monkeypatch.setattr(inbox, "find_standing", lambda tx, waiting: {})
     with pytest.raises(Unavailable, match="Nothing was stored"):
         book.accept(delivery("a"))
 

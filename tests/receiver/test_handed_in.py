@@ -23,6 +23,8 @@ from ledger.receiver.sources import adapters, kinds
 from ledger.receiver.sources.adapter import Adapter, Item
 from ledger.records import AcceptanceKind, Delivery, Unusable
 from ledger.settings import Settings, SourceSettings, load
+from ledger.simulated import speaker
+from tests import fix_sources
 from tests.fix_receiver import CONFIG, SECRETS, SHOP_SECRET
 from tests.fix_worker import WRITER
 
@@ -137,6 +139,39 @@ def test_what_is_no_envelope_is_unreadable(sources: dict[str, Adapter], envelope
         handed_in.read(sources["plain"], "envelope", json.dumps(envelope).encode(), MAX)
 
 
+def test_a_file_of_bodies_is_refused_for_every_kind_whose_headers_name_the_event(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a body alone would send to quarantine line by line; with its headers it is an event."""
+    (tmp_path / "nottwice.toml").write_text(fix_sources.CONFIG)
+    for name, secret in SECRETS.items():
+        monkeypatch.setenv(name, secret)
+    monkeypatch.setenv("NOTTWICE_HOME", str(tmp_path))
+    settings = load()
+    for name, adapter in adapters(settings).items():
+        body = speaker(adapter.settings).example(adapter.settings, fix_sources.secret(adapter.kind), 1)
+        headers = dict(simulate.signed(settings, name, body, "msg_1"))
+        line = json.dumps({"headers": headers, "body": body.decode()}).encode()
+        handed_in.require_form(adapter, "envelope")
+        assert isinstance(handed(adapter, line, "envelope"), Delivery), name
+        if isinstance(handed(adapter, body), Delivery):
+            handed_in.require_form(adapter, "body")
+            continue
+        with pytest.raises(Misconfigured, match="say --envelopes") as refused:
+            handed_in.require_form(adapter, "body")
+        lower = {header.lower() for header in headers}
+        assert lower.issuperset(map(str.lower, adapter.named_by_headers)), (name, str(refused.value))
+
+
+@pytest.mark.parametrize("header", ["key_header", "type_header", "subscription_header"])
+def test_a_header_that_is_a_part_of_the_key_cannot_be_missing_from_a_file(header: str) -> None:
+    options: dict[str, Any] = {"key_path": "id", "type_path": "type", header: "X-Names-It"}
+    options.pop(header.replace("header", "path"), None)
+    shop = SourceSettings(kind="generic", namespace="a", secrets=("S",), signature_header="X-Sig", **options)
+    with pytest.raises(Misconfigured, match="X-Names-It"):
+        handed_in.require_form(kinds()["generic"]("shop", shop, [SHOP_SECRET]), "body")
+
+
 # ── What an API lists ─────────────────────────────────────────────────────────────────────────────────
 
 
@@ -182,6 +217,9 @@ def test_a_listed_message_without_an_id_is_quarantined(sources: dict[str, Adapte
 
 
 def test_only_agentmail_lists_messages(sources: dict[str, Adapter]) -> None:
+    handed_in.require_form(sources["mail"], "listing")
+    with pytest.raises(Misconfigured, match="no source of AgentMail.*--file FILE"):
+        handed_in.require_form(sources["shop"], "listing")
     with pytest.raises(Misconfigured, match="no source of AgentMail"):
         handed_in.read(sources["shop"], "listing", b"{}", MAX)
 
@@ -221,13 +259,22 @@ def test_the_entrance_says_what_would_become_of_each_and_then_what_became(entran
     assert became(asked(entrance, "look", *lines)) == [
         "known",
         "new",
-        "known",
+        "conflict",
         "unreadable",
         "quarantined",
         "new",
     ]
     stored = ["duplicate", "accepted", "conflict", "unreadable", "quarantined", "duplicate"]
     assert became(asked(entrance, "store", *lines)) == stored
+
+
+def test_a_form_that_cannot_be_is_refused_before_anything_is_begun(
+    entrance: Entrance, database: Database
+) -> None:
+    for form, source in (("body", "plain"), ("listing", "shop")):
+        with pytest.raises(Misconfigured):
+            asked(entrance, "begin", **BEGIN | {"source": source, "form": form})
+    assert database.run(lambda tx: tx.one("SELECT count(*) FROM nottwice.catch_ups"))[0] == 0
 
 
 def test_what_is_older_than_keys_are_kept_is_withheld_unless_it_is_known(entrance: Entrance) -> None:

@@ -57,6 +57,11 @@ class Adapter(ABC):
         """Whose keys these are: ahead of the parts in every digest. Two sources with one rule share their events."""
         return self.kind, self.name  # two senders may both call their first event 1
 
+    @property
+    def named_by_headers(self) -> tuple[str, ...]:
+        """The headers without which a body names no event, or another one: a file of bare bodies lacks them."""
+        return ()
+
     def handshake(self, arrival: Arrival) -> str | None:
         """What is answered at once, as plain text, to a request that only asks whether we are here; None: it is a delivery."""
         return None

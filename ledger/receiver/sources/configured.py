@@ -69,6 +69,11 @@ class Configured(Adapter):
                 )
                 raise self.wrong(option, what)
 
+    @property
+    def named_by_headers(self) -> tuple[str, ...]:
+        s = self.settings
+        return tuple(filter(None, (s.key_header, s.type_header, s.subscription_header)))
+
     def secret(self, text: str) -> bytes:
         form = self.settings.secret_form
         if form == "text":

@@ -47,6 +47,10 @@ class GitHub(Adapter):
     def key_rule(self) -> tuple[str, ...]:
         return ("github",)  # a GUID of GitHub's own
 
+    @property
+    def named_by_headers(self) -> tuple[str, ...]:
+        return "X-GitHub-Delivery", "X-GitHub-Event"
+
     def is_authentic(self, arrival: Arrival) -> bool:
         header = arrival.headers.get(SIGNATURE, "")
         given = decoded(header.removeprefix(PREFIX), "hex") if header.startswith(PREFIX) else []

@@ -48,6 +48,10 @@ class Shopify(Adapter):
     def key_rule(self) -> tuple[str, ...]:
         return ("shopify",)  # the shop is in the key, and ids are Shopify's own
 
+    @property
+    def named_by_headers(self) -> tuple[str, ...]:
+        return tuple(f"X-Shopify-{name.title()}" for name in KEY)
+
     def is_authentic(self, arrival: Arrival) -> bool:
         """A connection is given up after 1 s."""
         header = _said(arrival.headers, SIGNATURE)

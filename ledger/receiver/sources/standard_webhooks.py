@@ -67,6 +67,10 @@ class StandardWebhooks(SvixSigned):
             what = "has a public key (whpk_), and nothing here can check its signatures. Install not-twice[ed25519]"
             raise self.wrong("secrets", what) from None
 
+    @property
+    def named_by_headers(self) -> tuple[str, ...]:
+        return ("webhook-id",)
+
     def is_signed(self, header: str, message: bytes) -> bool:
         is_one = ed25519.verifies_any(self._keys, versioned(header, "v1a"), message)
         return is_one or super().is_signed(header, message)
