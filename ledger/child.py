@@ -10,10 +10,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import IO
 
+from ledger import hangups
 from ledger.processes import Service
 from ledger.settings_processes import SupervisorSettings
 
@@ -47,17 +48,18 @@ class Child:
             self._process = self._open(log)
 
     def _open(self, log: IO[bytes] | None) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(
-            self.service.command,
-            env=dict(self.service.environment),
-            cwd=self.service.folder,
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            pass_fds=self.service.inherits,
-            start_new_session=True,
-            preexec_fn=_ends_with(os.getpid()),
-        )
+        with hangups.held() if self.service.takes_hangup else nullcontext():
+            return subprocess.Popen(
+                self.service.command,
+                env=dict(self.service.environment),
+                cwd=self.service.folder,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                pass_fds=self.service.inherits,
+                start_new_session=True,
+                preexec_fn=_ends_with(os.getpid()),
+            )
 
     def runs(self) -> bool:
         return self._process is not None and self._process.poll() is None

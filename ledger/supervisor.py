@@ -15,6 +15,7 @@ from pathlib import Path
 from types import FrameType
 from urllib.parse import urlsplit
 
+from ledger import hangups
 from ledger.child import Child
 from ledger.errors import Misconfigured, Unavailable
 from ledger.processes import Service
@@ -49,6 +50,7 @@ class Supervisor:
             signal.signal(number, self._asked_to_stop)
         self._in_terminal = _has_terminal()
         signal.signal(signal.SIGHUP, self._hung_up)
+        hangups.take()
 
     def run(self, on_ready: Callable[[], None], *, every: Callable[[float], None] | None = None) -> None:
         """Until asked to stop. `every` is called with the seconds since everything was ready.

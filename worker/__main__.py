@@ -1,31 +1,17 @@
-"""`python -m worker`: the worker as a process, named by NOTTWICE_WORKER_NAME. Starts without a database and goes on by itself."""
+"""`python -m worker`: the worker as a process."""
 
 from __future__ import annotations
 
 import os
-import socket
 import sys
 
-from ledger.errors import LedgerError
-from ledger.rehearsal import REHEARSE
-from ledger.settings import load
-from worker import loading, notices, providers
-from worker.daemon import Daemon
-
-
-def main() -> int:
-    name = os.environ.get("NOTTWICE_WORKER_NAME") or f"{socket.gethostname()}-{os.getpid()}"
-    try:
-        settings = load()
-        handlers = notices.add_to(loading.load(settings), settings)
-        daemon = Daemon(settings, handlers, providers.build_all(settings), name)
-        return 0 if REHEARSE in sys.argv else daemon.run()
-    except LedgerError as error:
-        sys.stderr.write(f"nottwice work: {error}\n")
-        return 2
-
+from ledger import faults, hangups
 
 if __name__ == "__main__":
+    hangups.hold()  # ahead of what takes a while to import
+    faults.point("worker.starts")
+    from worker.starting import main
+
     code = main()
     sys.stderr.flush()
     os._exit(code)  # a handler that will not end must not keep the process

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from types import FrameType
 from uuid import uuid4
 
-from ledger import schema, workers
+from ledger import hangups, schema, workers
 from ledger.database import Database
 from ledger.errors import Misconfigured, Unavailable
 from ledger.records import Worker
@@ -80,6 +80,7 @@ class Daemon:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self.stop)
         signal.signal(signal.SIGHUP, self.reload)
+        hangups.take()
         while not self._stops and not self._tried(self._open):
             pass
         if self._stops:

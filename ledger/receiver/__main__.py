@@ -1,34 +1,14 @@
-"""`python -m ledger.receiver`: the receiver as a process. Starts without a database and recovers by itself."""
+"""`python -m ledger.receiver`: the receiver as a process."""
 
 from __future__ import annotations
 
 import sys
 
-from ledger.errors import LedgerError
-from ledger.receiver.memory import return_large_blocks
-from ledger.receiver.server import serve
-from ledger.receiver.several import serve_several, shared_socket
-from ledger.receiver.sources import adapters
-from ledger.rehearsal import REHEARSE
-from ledger.settings import load
-
-
-def main() -> int:
-    try:
-        settings = load()
-        shared = shared_socket(sys.argv)
-        if REHEARSE in sys.argv:
-            adapters(settings)
-        elif shared is None and settings.receiver.processes > 1:
-            serve_several(settings)
-        else:
-            return_large_blocks()
-            serve(settings, shared)
-    except LedgerError as error:
-        sys.stderr.write(f"nottwice receive: {error}\n")
-        return 2
-    return 0
-
+from ledger import faults, hangups
 
 if __name__ == "__main__":
+    hangups.hold()  # ahead of what takes a while to import
+    faults.point("receiver.starts")
+    from ledger.receiver.starting import main
+
     sys.exit(main())

@@ -20,6 +20,7 @@ from typing import Any, cast
 
 import uvicorn
 
+from ledger import hangups
 from ledger.errors import LedgerError, Misconfigured
 from ledger.receiver.app import Door
 from ledger.receiver.log import Lines, flush, note
@@ -83,6 +84,7 @@ class Server(uvicorn.Server):
         for number in STOP_SIGNALS:
             loop.add_signal_handler(number, self._stop)
         loop.add_signal_handler(signal.SIGHUP, self._read_again)
+        hangups.take()
         yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:

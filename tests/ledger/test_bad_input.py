@@ -22,10 +22,10 @@ from ledger import schema
 from ledger.cli import app
 from ledger.database import Database
 from ledger.embedded import Cluster
-from ledger.receiver.__main__ import main as receive
+from ledger.receiver.starting import main as receive
 from tests.fix_home import NOBODY_LISTENS, SECRET, SHOP, UNSAFE
-from worker.__main__ import main as work
 from worker.sandbox.__main__ import main as sandbox
+from worker.starting import main as work
 
 BECOME = {"receive": receive, "work": work, "sandbox": sandbox}
 ARGUMENTS = {"simulate": ["shop"], "retry": ["--all", "--dry-run"], "prune": ["--dry-run"]}

@@ -31,6 +31,10 @@ trap 'echo {name} term >> {notes}; exit 0' TERM
 echo {name} start >> {notes}
 while :; do sleep 0.02; done
 """
+# A shell leaves what is held alone.
+TAKES_HANGUPS = (
+    "import os, sys; from ledger import hangups; hangups.take(); os.execvp(sys.argv[1], sys.argv[1:])"
+)
 DEAF = "trap '' TERM; echo {name} start >> {notes}; while :; do sleep 0.02; done"
 FRAIL = "echo {name} start >> {notes}; echo broken; exit 3"
 REFUSING = "echo {name} start >> {notes}; echo Port 1 cannot be used. >&2; exit 2"
@@ -72,7 +76,13 @@ class House:
         for service in services:
             script = service.pop("script", None)
             if script:
-                service["command"] = ["sh", "-c", script.format(name=service["name"], notes=self.notes)]
+                ahead = [sys.executable, "-c", TAKES_HANGUPS] if service.get("hangup") else []
+                service["command"] = [
+                    *ahead,
+                    "sh",
+                    "-c",
+                    script.format(name=service["name"], notes=self.notes),
+                ]
         given = {"services": services, "limits": LIMITS | limits, "log": str(self.folder / "log")}
         command = [sys.executable, "-c", SUPERVISE, json.dumps(given)]
         with (self.folder / "said").open("w") as said:

@@ -9,8 +9,8 @@ import pytest
 
 from ledger.errors import Misconfigured
 from ledger.receiver import sources
-from ledger.receiver.__main__ import main as receive
 from ledger.receiver.sources import adapters, kinds
+from ledger.receiver.starting import main as receive
 from ledger.settings import load
 from ledger.settings_sources import OF_SOME_KINDS, SourceSettings
 

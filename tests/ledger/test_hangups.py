@@ -1,0 +1,69 @@
+"""SIGHUP to a process that is still starting: it is taken when somebody listens, and ends nobody."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ledger.child import Child
+from ledger.processes import Service
+from tests.fix_home import NOBODY_LISTENS, NOTTWICE, SECRET, SHOP, WITHIN_S, Home, until
+
+LISTENS_LATE = """
+import signal
+from ledger import hangups
+signal.signal(signal.SIGHUP, lambda *_: print("hung up", flush=True))
+hangups.take()
+"""
+
+
+@pytest.mark.parametrize(
+    ("command", "point", "words"),
+    [
+        ((NOTTWICE, "receive"), "nottwice.starts", "configuration read again"),
+        ((sys.executable, "-m", "ledger.receiver"), "receiver.starts", "configuration read again"),
+        ((sys.executable, "-m", "worker"), "worker.starts", "database away"),
+    ],
+)
+def test_a_hangup_at_the_start_ends_no_process_and_is_not_lost(
+    home: Home, command: tuple[str, ...], point: str, words: str
+) -> None:
+    home.configure(SHOP)
+    go = home.folder / "go"
+    armed = {"NOTTWICE_FAULT": f"{point}=file:{go}", "DATABASE_URL": NOBODY_LISTENS, **SECRET}
+    with home.said.open("w") as said:
+        process = subprocess.Popen(command, env=home.environment(armed), stdout=said, stderr=said, text=True)
+    home.started.append(process)
+    until(lambda: point in home.said.read_text(), home.said.read_text)
+    process.send_signal(signal.SIGHUP)
+    go.touch()
+    until(lambda: process.poll() is not None or words in home.said.read_text(), home.said.read_text)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(WITHIN_S) == 0, home.said.read_text()
+
+
+def test_up_that_cannot_start_says_so_after_a_hangup(home: Home) -> None:
+    home.configure("no table")
+    go = home.folder / "go"
+    process = home.start("up", NOTTWICE_FAULT=f"nottwice.starts=file:{go}")
+    until(lambda: "nottwice.starts" in home.said.read_text(), home.said.read_text)
+    process.send_signal(signal.SIGHUP)
+    go.touch()
+    assert process.wait(WITHIN_S) == 2 and "line 1" in home.said.read_text()
+
+
+def test_one_that_a_supervisor_has_just_started_hears_it_when_it_listens(tmp_path: Path) -> None:
+    service = Service("late", 0, (sys.executable, "-c", LISTENS_LATE), dict(os.environ), takes_hangup=True)
+    child = Child(service, tmp_path / "late.log")
+    child.start()
+    child.send(signal.SIGHUP)
+    try:
+        until(lambda: child.ended() is not None, lambda: "runs on")
+        assert (child.ended(), child.last_words()) == (0, "hung up")
+    finally:
+        child.kill()

@@ -1,0 +1,25 @@
+"""How a worker starts, named by NOTTWICE_WORKER_NAME: without a database too, and it goes on by itself."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+
+from ledger.errors import LedgerError
+from ledger.rehearsal import REHEARSE
+from ledger.settings import load
+from worker import loading, notices, providers
+from worker.daemon import Daemon
+
+
+def main() -> int:
+    name = os.environ.get("NOTTWICE_WORKER_NAME") or f"{socket.gethostname()}-{os.getpid()}"
+    try:
+        settings = load()
+        handlers = notices.add_to(loading.load(settings), settings)
+        daemon = Daemon(settings, handlers, providers.build_all(settings), name)
+        return 0 if REHEARSE in sys.argv else daemon.run()
+    except LedgerError as error:
+        sys.stderr.write(f"nottwice work: {error}\n")
+        return 2
