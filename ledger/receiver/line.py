@@ -30,6 +30,11 @@ class Line:
             whole, self._held = b"".join(self._held), []
             self._transport.write(whole)
 
+    def end(self) -> None:
+        """Says what is held, and that no more will come; what the other side says is still read."""
+        self.flush()
+        self._transport.write_eof()
+
     def close(self) -> None:
         self.flush()
         self._transport.close()

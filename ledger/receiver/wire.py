@@ -11,13 +11,12 @@ from typing import Any, cast
 
 import httptools
 
+from ledger.receiver.head import HEAD_BYTES_MAX, TooLarge, require_a_short_head
 from ledger.receiver.line import Line
 from ledger.receiver.pulse import Tally
 from ledger.receiver.refused import REFUSED
 from ledger.receiver.short_way import ShortWayProtocol
 from ledger.refusals import Refusal
-
-HEAD_BYTES_MAX = 65_536
 
 
 def _answer(status_line: str) -> bytes:
@@ -36,7 +35,11 @@ class Protocol(ShortWayProtocol):
     def __init__(self, *args: Any, tally: Tally, head_within_s: float, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._tally, self._head_within_s = tally, head_within_s
-        self._head_bytes = 0  # that came since the last whole head, or piece of a body
+        self._head_bytes = 0  # that came since the read with the last whole head, or piece of a body
+        self._read_bytes = self._shared_bytes = (
+            0  # of this read, and of that one: a part of it is this head's
+        )
+        self._is_over = False  # turned away: what still comes is thrown away
         self._head_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -49,23 +52,34 @@ class Protocol(ShortWayProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
+        if self._is_over:
+            return
         self._unset_keepalive_if_required()
-        self._head_bytes += len(data)
-        while data and not self.transport.is_closing():
+        self._read_bytes = len(data)
+        self._head_bytes += self._read_bytes
+        while data and not self._has_ended:
             data = self._feed(data)
         self._take_the_long_way()
-        if not self.transport.is_closing():
+        if not self._has_ended:
             self._bound_the_head()
 
     def _feed(self, data: bytes) -> bytes:
         """What is still to be parsed."""
         try:
             return self.parse(data)
-        except httptools.HttpParserError:
-            self._turn_away(NOT_HTTP, Refusal.NOT_HTTP)
+        except httptools.HttpParserError as error:
+            if isinstance(error.__context__, TooLarge):
+                self._turn_away(TOO_LARGE, Refusal.TOO_LARGE)
+            else:
+                self._turn_away(NOT_HTTP, Refusal.NOT_HTTP)
         return b""
 
+    @property
+    def _has_ended(self) -> bool:
+        return self._is_over or self.transport.is_closing()
+
     def _bound_the_head(self) -> None:
+        """Of one that is not whole yet, by what is surely its own."""
         if self._head_bytes > HEAD_BYTES_MAX:
             self._turn_away(TOO_LARGE, Refusal.TOO_LARGE)
         elif self._head_bytes and self._head_timer is None:
@@ -80,6 +94,7 @@ class Protocol(ShortWayProtocol):
     # -- the parser's callbacks ---------------------------------------------------------------------------
 
     def on_headers_complete(self) -> None:
+        self._measure()
         self._head_came()
         super().on_headers_complete()
 
@@ -88,6 +103,7 @@ class Protocol(ShortWayProtocol):
         super().on_body(body)
 
     def on_message_complete(self) -> None:
+        self._measure()  # fields may stand behind a body in pieces too
         self._head_came()
         super().on_message_complete()
 
@@ -95,13 +111,18 @@ class Protocol(ShortWayProtocol):
         self._line.flush()
         super().on_response_complete()
 
+    def _measure(self) -> None:
+        """Raises TooLarge. Counted field by field only where more than the limit came: it takes its time."""
+        if self._shared_bytes + self._head_bytes > HEAD_BYTES_MAX:
+            require_a_short_head(self.parser.get_method(), self.url, self.headers)
+
     # -- endings ------------------------------------------------------------------------------------------
 
     def _await_head(self) -> None:
         self._head_timer = self.loop.call_later(self._head_within_s, self._head_is_late)
 
     def _head_came(self) -> None:
-        self._head_bytes = 0
+        self._head_bytes, self._shared_bytes = 0, self._read_bytes
         if self._head_timer is not None:
             self._head_timer.cancel()
             self._head_timer = None
@@ -112,7 +133,8 @@ class Protocol(ShortWayProtocol):
             self._await_head()
         elif self._head_bytes:
             self._turn_away(TOO_SLOW, Refusal.TOO_SLOW)
-        else:  # nothing was begun
+            self.transport.close()
+        else:  # nothing was begun, or it was turned away
             self.transport.close()
 
     @property
@@ -132,6 +154,7 @@ class Protocol(ShortWayProtocol):
         last.keep_alive = False
 
     def _turn_away(self, answer: bytes, reason: Refusal) -> None:
+        self._is_over = True
         self._tally.add(reason)
         if self._owes_an_answer:
             self._end_after_answers()
@@ -139,4 +162,20 @@ class Protocol(ShortWayProtocol):
         is_given = self.cycle is not None and self.cycle.more_body and self.cycle.response_started
         if not is_given:  # else it had its answer before its body came
             self.transport.write(answer)
-        self.transport.close()
+        self._listen_on()
+
+    def _listen_on(self) -> None:
+        """Nothing more is said. Closed at once, whoever still writes would lose the answer (RFC 9112, 9.6)."""
+        if self.cycle is not None and not self.cycle.response_complete:
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+        self._line.end()
+        self._head_came()
+        self._await_head()
+
+    def shutdown(self) -> None:
+        """The server stops: nobody waits for a sender that was turned away."""
+        if self._is_over and not self._owes_an_answer:
+            self.transport.close()
+        else:
+            super().shutdown()

@@ -133,6 +133,57 @@ def test_every_answer_to_what_is_no_http_reads_like_a_refusal(door: Door) -> Non
         assert answer.endswith(b"\r\n\r\nnot accepted\n") and b"connection: close" in answer
 
 
+def of_size(size: int, *, in_the_target: bool = False, behind: bytes = b"") -> bytes:
+    """A head of exactly so many bytes, filled in one place."""
+    method, target = (b"GET", b"/healthz?") if in_the_target else (b"GET", b"/healthz")
+    fields = b"Host: x\r\nConnection: close\r\n" + (b"" if in_the_target else b"X-Filler: \r\n")
+    bare = b"%b %b HTTP/1.1\r\n%b\r\n" % (method, target, fields)
+    filler = b"a" * (size - len(bare))
+    place = b"?" if in_the_target else b"Filler: "
+    return bare.replace(place, place + filler, 1) + behind
+
+
+@pytest.mark.parametrize("piece", [10**6, 4096, 65_000])
+@pytest.mark.parametrize("in_the_target", [False, True])
+def test_a_head_may_have_65536_bytes_however_it_comes(door: Door, piece: int, in_the_target: bool) -> None:
+    for size, status in ((65_536, 200), (65_537, 431), (90_000, 431), (125_000, 431)):
+        head = of_size(size, in_the_target=in_the_target)
+        assert len(head) == size
+        with line(door.receiver) as opened:
+            for at in range(0, size, piece):
+                opened.sendall(head[at : at + piece])
+            assert statuses(everything(opened)) == [status], size
+
+
+def test_a_head_behind_another_request_is_measured_alone(door: Door) -> None:
+    """All in one send: what belongs to the request ahead of it is none of its bytes."""
+    body = b'{"id":"e1","type":"%s"}' % (b"p" * 100)
+    for size, given in ((65_536, [202, 200]), (65_537, [202])):
+        with line(door.receiver) as opened:
+            opened.sendall(request(body) + of_size(size))
+            assert statuses(everything(opened)) == given
+
+
+def test_fields_behind_a_body_in_pieces_count_too(door: Door) -> None:
+    pieces = b"18\r\n" + EVENT + b"\r\n0\r\nX-Behind: "
+    for size, given in ((100, [202]), (66_000, [431])):
+        head = fix.head(fix.shop(EVENT), "Transfer-Encoding: chunked", "Connection: close")
+        with line(door.receiver) as opened:
+            opened.sendall(head + pieces + b"a" * size + b"\r\n\r\n")
+            assert statuses(everything(opened)) == given
+
+
+def test_who_still_writes_hears_why_it_is_turned_away(door: Door) -> None:
+    for begin, status in ((b"GET / HTTP/1.1\r\nX: ", 431), (b"NONSENSE\r\n\r\n", 400)):
+        with line(door.receiver) as opened:
+            opened.sendall(begin + b"a" * 70_000)
+            assert opened.recv(12) == b"HTTP/1.1 %d" % status
+            for _ in range(40):
+                opened.sendall(b"a" * 100_000)
+            assert everything(opened).endswith(b"not accepted\n")
+    assert door.receiver.notes("log") == []
+
+
 def test_header_fields_that_are_sent_twice(door: Door) -> None:
     """They are one list (RFC 9110, 5.3), whoever reads it: of signatures, one of which must be right; of words."""
     twice = ["X-Shop-Signature: v1=" + "0" * 64, f"Content-Length: {len(EVENT)}"]
@@ -192,7 +243,6 @@ def test_slow_senders_hold_no_connection_and_slow_nobody(receivers: Start, rows:
         while time.monotonic() - began < 0.5:  # a byte now and then
             assert receiver.shop(event(1)) == 202
             for opened in slow[1::2]:
-                opened.sendall(b"a")
         until(lambda: rows(HELD) == [(0,)])
         assert {tuple(statuses(everything(opened))) for opened in slow[0::4]} == {()}
         for begun in (slow[1::4], slow[2::4], slow[3::4]):
