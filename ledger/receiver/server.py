@@ -113,12 +113,12 @@ class Server(uvicorn.Server):
             settings = self._reread()
             self._door.sources = adapters(settings)
         except LedgerError as error:
-            note("configuration kept", reason=str(error))
+            note("configuration kept", error=str(error))
             return
         waits = settings.differences(self._settings, "receiver") + settings.differences(
             self._settings, "database"
         )
-        note("configuration read again", sources=sorted(self._door.sources), after_restart=waits)
+        note("configuration read", sources=sorted(self._door.sources), after_restart=waits)
 
 
 def listen(settings: Settings) -> socket.socket:

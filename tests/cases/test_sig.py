@@ -154,11 +154,11 @@ def test_sig_05_two_active_secrets_during_a_rotation(receivers: Start, rows: Row
 
 def _hold(receiver: Receiver, secrets: str) -> None:
     """A configuration with other secrets, without a restart."""
-    before = len(receiver.notes("configuration read again"))
+    before = len(receiver.notes("configuration read"))
     config = fix.CONFIG.replace(BOTH_HELD, secrets)
     Path(receiver.environment["NOTTWICE_CONFIG"]).write_text(config)
     receiver.process.send_signal(signal.SIGHUP)
-    receiver.noted("configuration read again", before + 1)
+    receiver.noted("configuration read", before + 1)
 
 
 class _Traffic:

@@ -12,8 +12,9 @@ import pytest
 
 from ledger.child import Child
 from ledger.processes import Service
-from tests.fix_home import NOBODY_LISTENS, NOTTWICE, SECRET, SHOP, WITHIN_S, Home, until
+from tests.fix_home import NOBODY_LISTENS, SECRET, SHOP, WITHIN_S, Home, until
 
+ENTRY = (sys.executable, "-m", "ledger.entry")  # what the console script runs
 LISTENS_LATE = """
 import signal
 from ledger import hangups
@@ -25,8 +26,8 @@ hangups.take()
 @pytest.mark.parametrize(
     ("command", "point", "words"),
     [
-        ((NOTTWICE, "receive"), "nottwice.starts", "configuration read again"),
-        ((sys.executable, "-m", "ledger.receiver"), "receiver.starts", "configuration read again"),
+        ((*ENTRY, "receive"), "nottwice.starts", "configuration read"),
+        ((sys.executable, "-m", "ledger.receiver"), "receiver.starts", "configuration read"),
         ((sys.executable, "-m", "worker"), "worker.starts", "database away"),
     ],
 )
@@ -34,14 +35,7 @@ def test_a_hangup_at_the_start_ends_no_process_and_is_not_lost(
     home: Home, command: tuple[str, ...], point: str, words: str
 ) -> None:
     home.configure(SHOP)
-    go = home.folder / "go"
-    armed = {"NOTTWICE_FAULT": f"{point}=file:{go}", "DATABASE_URL": NOBODY_LISTENS, **SECRET}
-    with home.said.open("w") as said:
-        process = subprocess.Popen(command, env=home.environment(armed), stdout=said, stderr=said, text=True)
-    home.started.append(process)
-    until(lambda: point in home.said.read_text(), home.said.read_text)
-    process.send_signal(signal.SIGHUP)
-    go.touch()
+    process = hung_up(home, command, point)
     until(lambda: process.poll() is not None or words in home.said.read_text(), home.said.read_text)
     process.send_signal(signal.SIGTERM)
     assert process.wait(WITHIN_S) == 0, home.said.read_text()
@@ -49,11 +43,7 @@ def test_a_hangup_at_the_start_ends_no_process_and_is_not_lost(
 
 def test_up_that_cannot_start_says_so_after_a_hangup(home: Home) -> None:
     home.configure("no table")
-    go = home.folder / "go"
-    process = home.start("up", NOTTWICE_FAULT=f"nottwice.starts=file:{go}")
-    until(lambda: "nottwice.starts" in home.said.read_text(), home.said.read_text)
-    process.send_signal(signal.SIGHUP)
-    go.touch()
+    process = hung_up(home, (*ENTRY, "up"), "nottwice.starts")
     assert process.wait(WITHIN_S) == 2 and "line 1" in home.said.read_text()
 
 
@@ -67,3 +57,16 @@ def test_one_that_a_supervisor_has_just_started_hears_it_when_it_listens(tmp_pat
         assert (child.ended(), child.last_words()) == (0, "hung up")
     finally:
         child.kill()
+
+
+def hung_up(home: Home, command: tuple[str, ...], point: str) -> subprocess.Popen[str]:
+    """A process that got SIGHUP while it was held at a point of its start, and goes on now."""
+    go = home.folder / "go"
+    armed = {"NOTTWICE_FAULT": f"{point}=file:{go}", "DATABASE_URL": NOBODY_LISTENS, **SECRET}
+    with home.said.open("w") as said:
+        process = subprocess.Popen(command, env=home.environment(armed), stdout=said, stderr=said, text=True)
+    home.started.append(process)
+    until(lambda: point in home.said.read_text(), home.said.read_text)
+    process.send_signal(signal.SIGHUP)
+    go.touch()
+    return process

@@ -140,8 +140,8 @@ def test_sighup_reads_secrets_again_and_a_bad_file_changes_nothing(receivers: St
     assert receiver.post("shop", EVENT, fix.shop(EVENT, "rotating: second")).status_code == 401
     secret_file.write_text("rotating: second\n")
     config.write_text(fix.CONFIG + "\n[receiver]\nbatch_max = 7\n")
-    _hup(receiver, "configuration read again")
-    assert receiver.noted("configuration read again")[-1]["after_restart"] == ["receiver.batch_max"]
+    _hup(receiver, "configuration read")
+    assert receiver.noted("configuration read")[-1]["after_restart"] == ["receiver.batch_max"]
     assert receiver.post("shop", EVENT, fix.shop(EVENT, "rotating: second")).status_code == 202
     assert receiver.post("shop", EVENT, fix.shop(EVENT, "rotating: first")).status_code == 401
     config.write_text(fix.CONFIG + "\n[sources.mail2]\nkind = 'agentmial'\n")

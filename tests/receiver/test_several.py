@@ -52,7 +52,7 @@ def test_inb_01_four_processes_share_one_port(receivers: Start, rows: Rows, tmp_
     _one_is_killed_and_replaced(receiver, rows)
     secret.write_text("rotating: second\n")
     receiver.process.send_signal(signal.SIGHUP)
-    receiver.noted("configuration read again", 4)
+    receiver.noted("configuration read", 4)
     assert {post(receiver, event(n), "rotating: second") for n in range(20)} == {202}
     assert {post(receiver, event(n), "rotating: first") for n in range(20)} == {401}
     ended = children(receiver)
