@@ -165,7 +165,7 @@ def test_a_head_behind_another_request_is_measured_alone(door: Door) -> None:
 
 
 def test_fields_behind_a_body_in_pieces_count_too(door: Door) -> None:
-    pieces = b"18\r\n" + EVENT + b"\r\n0\r\nX-Behind: "
+    pieces = b"%x\r\n%b\r\n0\r\nX-Behind: " % (len(EVENT), EVENT)
     for size, given in ((100, [202]), (66_000, [431])):
         head = fix.head(fix.shop(EVENT), "Transfer-Encoding: chunked", "Connection: close")
         with line(door.receiver) as opened:
@@ -243,6 +243,7 @@ def test_slow_senders_hold_no_connection_and_slow_nobody(receivers: Start, rows:
         while time.monotonic() - began < 0.5:  # a byte now and then
             assert receiver.shop(event(1)) == 202
             for opened in slow[1::2]:
+                opened.sendall(b"a")
         until(lambda: rows(HELD) == [(0,)])
         assert {tuple(statuses(everything(opened))) for opened in slow[0::4]} == {()}
         for begun in (slow[1::4], slow[2::4], slow[3::4]):
