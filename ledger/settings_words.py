@@ -45,12 +45,13 @@ def explain_syntax(file: Path, error: tomllib.TOMLDecodeError) -> str:
 
 def placed(file: Path | None, path: Sequence[str | int], what: str) -> str:
     """One sentence about the setting at `path`, for what is only found out when the file is used."""
+    ended = what if what.endswith("?") else f"{what}."
     if file is None:
-        return f"{_named(path)} {what}."
+        return f"{_named(path)} {ended}"
     try:
-        return _placed(file, file.read_text(encoding="utf-8"), path, f"{what}.")
+        return _placed(file, file.read_text(encoding="utf-8"), path, ended)
     except (OSError, ValueError):  # it was there a moment ago
-        return f"{file}: {_named(path)} {what}."
+        return f"{file}: {_named(path)} {ended}"
 
 
 def _sentence(file: Path, text: str, details: ErrorDetails, model: type[BaseModel]) -> str:

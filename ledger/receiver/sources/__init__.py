@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import cache
 
 from ledger.errors import Misconfigured
@@ -31,7 +32,24 @@ def kinds() -> dict[str, type[Adapter]]:
 
 def adapters(settings: Settings) -> dict[str, Adapter]:
     """The configured sources by name. Raises Misconfigured for an unknown kind, a missing secret, a wrong option."""
-    return {name: _adapter(settings, name) for name in settings.sources}
+    return {name: _adapter(settings, name, settings.secret) for name in settings.sources}
+
+
+def mistakes(settings: Settings) -> list[str]:
+    """What stops each source, the first of each. A secret that is not here is no mistake: who asks may have none."""
+    found = []
+    for name in settings.sources:
+        try:
+            _adapter(settings, name, lambda secret: _if_here(settings, secret))
+        except Misconfigured as error:
+            found.append(str(error))
+    return found
+
+
+def _if_here(settings: Settings, secret: str) -> str | None:
+    with suppress(Misconfigured):
+        return settings.secret(secret)
+    return None
 
 
 def _declared(module: str) -> Iterator[type[Adapter]]:
@@ -46,12 +64,12 @@ def _declared(module: str) -> Iterator[type[Adapter]]:
             yield member
 
 
-def _adapter(settings: Settings, name: str) -> Adapter:
+def _adapter(settings: Settings, name: str, secret: Callable[[str], str | None]) -> Adapter:
     source = settings.sources[name]
     try:
         kind = _kind(name, source)
         _refuse_foreign_options(name, source, kind)
-        return kind(name, source, [settings.secret(secret) for secret in source.secrets])
+        return kind(name, source, [text for text in map(secret, source.secrets) if text is not None])
     except WrongOption as error:
         place = ("sources", name, error.option)
         raise Misconfigured(placed(settings.config, place, error.what)) from None
@@ -67,8 +85,12 @@ def _kind(name: str, source: SourceSettings) -> type[Adapter]:
 
 def _refuse_foreign_options(name: str, source: SourceSettings, kind: type[Adapter]) -> None:
     for option in sorted(source.model_fields_set & OF_SOME_KINDS - kind.facts.takes):
-        takers = [other.kind for other in kinds().values() if option in other.facts.takes]
-        what = f"is not for kind {kind.kind}, which has its own rules; kind {' and '.join(takers)} takes it"
+        what = f"is not for kind {kind.kind}, which has its own rules; {_takers(option)}"
         raise WrongOption(name, option, what)
     if kind.facts.clock == CLOCKLESS and "tolerance_s" in source.model_fields_set:
         raise WrongOption(name, "tolerance_s", f"does nothing for kind {kind.kind}, which signs no timestamp")
+
+
+def _takers(option: str) -> str:
+    *others, last = sorted(kind.kind for kind in kinds().values() if option in kind.facts.takes)
+    return f"kinds {', '.join(others)} and {last} take it" if others else f"kind {last} takes it"
