@@ -15,7 +15,9 @@ from ledger.awake import as_viewer, visit
 from ledger.database import Transaction
 from ledger.embedded import Cluster
 from ledger.errors import Misconfigured, Unavailable
+from ledger.processes import receiver
 from ledger.refusals import Refusal
+from ledger.rehearsal import mistakes
 from ledger.settings import AlertSettings, Settings
 from ledger.status import status
 from ledger.terminal import plain
@@ -39,11 +41,31 @@ class Finding:
 
 def look(settings: Settings) -> list[Finding]:
     """Everything found, the worst first. Never raises for what it is there to find; starts no server."""
+    return sorted([*_refused_at_a_start(settings), *_standing(settings)], key=lambda finding: -finding.level)
+
+
+def _refused_at_a_start(settings: Settings) -> Iterator[Finding]:
+    """By the sources as the file has them now. A receiver is asked, in a process of its own: it knows their kinds."""
+    if not settings.sources:
+        return
+    try:
+        found = mistakes([receiver(settings)], within_s=settings.supervisor.ready_within_s)
+    except Unavailable as error:
+        yield Finding(Level.WARNING, plain(str(error)))
+        return
+    for what in found:
+        yield _critical(
+            f"The configuration cannot be used: {plain(what, 1000)} A receiver that runs goes on with what it "
+            "read before; the next one that starts refuses it."
+        )
+
+
+def _standing(settings: Settings) -> list[Finding]:
     if not settings.database_url and (state := Cluster(settings.home).status) != "running":
         return [_critical(f"The PostgreSQL of {settings.home} is {state}, so nothing is accepted or worked.")]
     try:
         with visit(settings) as database:
-            found = database.run(
+            return database.run(
                 lambda tx: [
                     *findings(tx, settings.alerts, receives=bool(settings.sources)),
                     *_unpruned(tx, settings),
@@ -51,7 +73,6 @@ def look(settings: Settings) -> list[Finding]:
             )
     except (Misconfigured, Unavailable) as error:
         return [_critical(" ".join(str(error).split()))]
-    return sorted(found, key=lambda finding: -finding.level)
 
 
 def findings(tx: Transaction, limits: AlertSettings, *, receives: bool = False) -> list[Finding]:

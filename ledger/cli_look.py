@@ -30,9 +30,10 @@ def status(
 def check() -> None:
     """Say whether somebody should look: one line a finding, and an exit code for monitoring.
 
-    Looks at the database and its schema, workers, leases that ran out, work and sends that wait too long, events set
-    aside or without a handler, uncertain sends, paused providers, the audit's seals, conflicts and quarantine. From
-    when something is late is said in the configuration's [alerts]. An embedded PostgreSQL is not started for it.
+    Looks at the configuration as it is on disk, the database and its schema, workers, leases that ran out, work and
+    sends that wait too long, events set aside or without a handler, uncertain sends, paused providers, the audit's
+    seals, conflicts and quarantine. From when something is late is said in the configuration's [alerts]. An embedded
+    PostgreSQL is not started for it.
     """
     with sentences():
         from ledger.check import Level, look

@@ -37,12 +37,11 @@ def up() -> None:
     """
     with sentences():
         from ledger.processes import services
-        from ledger.running import keep_running, make_home
+        from ledger.running import keep_running
         from ledger.settings import load
         from ledger.words import up_banner
 
         settings = load()
-        make_home(settings.home)
         keep_running(settings, services(settings), tell, lambda: draw(up_banner(settings)))
 
 
@@ -91,6 +90,7 @@ def console() -> None:
         own = processes.console(settings)
         processes.refuse_busy_ports([own])
         check_database(settings, "console")
+        processes.make_folders([own])
     os.chdir(own.folder or ".")
     os.execve(own.command[0], own.command, dict(own.environment))  # noqa: S606 - no shell is wanted
 

@@ -69,7 +69,7 @@ def console(settings: Settings) -> Service:
         console_command(settings),
         environment(settings),
         url(settings.console_port, "/_stcore/health"),
-        folder=console_folder(settings),
+        folder=settings.home / "console",
     )
 
 
@@ -115,12 +115,11 @@ def console_command(settings: Settings) -> tuple[str, ...]:
     return (*module("streamlit"), "run", str(app), *address, "--server.headless=true")
 
 
-def console_folder(settings: Settings) -> Path:
+def make_folders(services: Iterable[Service]) -> None:
     """Where the console runs: Streamlit reads `.streamlit/config.toml` of its working folder."""
-    folder = settings.home / "console"
-    (folder / ".streamlit").mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(_streamlit_config(), folder / ".streamlit" / "config.toml")
-    return folder
+    for folder in filter(None, (service.folder for service in services)):
+        (folder / ".streamlit").mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(_streamlit_config(), folder / ".streamlit" / "config.toml")
 
 
 def _streamlit_config() -> Path:

@@ -12,7 +12,7 @@ from ledger.embedded_watch import Watch
 from ledger.errors import Misconfigured
 from ledger.file_lock import held
 from ledger.processes import Service
-from ledger.rehearsal import asked
+from ledger.rehearsal import refuse_mistakes
 from ledger.settings import Login, Settings
 from ledger.supervisor import Supervisor
 
@@ -27,15 +27,19 @@ def keep_running(
     on_ready: Callable[[], None],
     chore: Callable[[Supervisor, Settings, Tell], Chore] | None = None,
 ) -> None:
-    """Until SIGINT or SIGTERM. Raises Misconfigured or Unavailable when it cannot start; nothing is left running."""
+    """Until SIGINT or SIGTERM. Raises Misconfigured or Unavailable when it cannot start; nothing is left running.
+
+    A mistake in the configuration is found before anything is written, too.
+    """
     supervisor = Supervisor(services, settings.supervisor, settings.home / "log", tell)
     supervisor.listen()
+    settings.refuse_missing_secrets()
+    refuse_mistakes(services, within_s=settings.supervisor.ready_within_s)
     with _alone(settings.home):
-        settings.refuse_missing_secrets()
         processes.refuse_busy_ports(services)
-        with asked(services, within_s=settings.supervisor.ready_within_s) as can_start, _database(settings):
+        with _database(settings):
             migrate(settings)
-            can_start()
+            processes.make_folders(services)
             look_after = chore and chore(supervisor, settings, tell)
             supervisor.run(on_ready, every=_chores(settings, tell, look_after))
 

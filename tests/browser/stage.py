@@ -16,7 +16,8 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from ledger.processes import console_command, console_folder
+from ledger.processes import console as console_service
+from ledger.processes import make_folders
 from ledger.settings import load
 
 HOUSE = Path(__file__).parents[2]
@@ -89,13 +90,14 @@ def console(
     port = free_port()
     given = {"NOTTWICE_HOME": str(home), "NOTTWICE_CONFIG": str(config), "DATABASE_URL": url}
     settings = load(config).model_copy(update={"home": home, "console_port": port})
+    service = console_service(settings)
     command = [
-        arg.replace("--server.address=127.0.0.1", f"--server.address={address}")
-        for arg in console_command(settings)
+        arg.replace("--server.address=127.0.0.1", f"--server.address={address}") for arg in service.command
     ]
+    make_folders([service])
     with (home / "console.log").open("wb") as log:
         process = subprocess.Popen(
-            command, cwd=console_folder(settings), env={**os.environ, **given}, stdout=log, stderr=log
+            command, cwd=service.folder, env={**os.environ, **given}, stdout=log, stderr=log
         )
     try:
         _ready(f"http://127.0.0.1:{port}", process, home / "console.log")

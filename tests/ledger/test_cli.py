@@ -136,26 +136,37 @@ def test_a_busy_port_is_named_with_its_variable(home: Home, command: str, servic
     assert f"NOTTWICE_{service.upper()}_PORT" in done.stderr
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ('[worker]\nhandlers = "h_broken"\n',
-         "nottwice work: [worker] handlers: the module h_broken cannot be imported: SyntaxError: invalid syntax "
-         "(h_broken.py, line 1)."),
-        (SHOP.replace("hook", "short"), "nottwice receive: "),
-        (SHOP.replace("agentmail", "agentmial").replace("hook", "short"), "nottwice receive: "),
-    ],
-)  # fmt: skip
-def test_a_process_that_cannot_start_is_known_before_any_starts(
-    home: Home, text: str, words: str, database_url: str
-) -> None:
+def test_up_says_all_that_stops_it_and_nothing_was_started_or_written(home: Home) -> None:
     (home.folder / "h_broken.py").write_text("def broken(:\n")
-    home.configure(UNSAFE + text)
-    done = home.run("up", NOTTWICE_SECRET_SHORT="whsec_???", DATABASE_URL=database_url)
-    assert done.returncode == 2 and done.stderr.startswith(words) and done.stderr.count("\n") == 1, (
-        done.stderr
+    misspelled = SHOP.replace("shop", "other").replace("agentmail", "agentmial").replace("hook", "short")
+    home.configure(SHOP.replace("hook", "short") + misspelled + '[worker]\nhandlers = "h_broken"\n')
+    before = sorted(home.folder.iterdir())
+    done = home.run("up", NOTTWICE_SECRET_SHORT="whsec_???")
+    file = home.folder / "nottwice.toml"
+    begins = (
+        f"{file}, line 3: [sources.shop] secrets ",
+        f"{file}, line 5: [sources.other] kind must be one of ",
+        "[worker] handlers: the module h_broken cannot be imported: SyntaxError: invalid syntax (h_broken.py, line 1).",
     )
-    assert not (home.folder / "log").exists(), "no process was started"
+    said = done.stderr.splitlines()
+    assert done.returncode == 2 and len(said) == 3, done.stderr
+    assert all(line.startswith(begin) for line, begin in zip(said, begins, strict=True)), done.stderr
+    assert sorted(home.folder.iterdir()) == before
+
+
+def test_check_knows_a_source_that_the_next_start_refuses(home: Home) -> None:
+    """Before a first start too; a secret that only the receiver has is none of its business."""
+    wrong = SHOP.replace("shop", "other") + 'key_path = "id"\n'
+    home.configure(SHOP + wrong)
+    done = home.run("check")
+    file = home.folder / "nottwice.toml"
+    assert done.returncode == 2 and done.stdout.count("cannot be used") == 1, done.stdout
+    assert (
+        f"critical: The configuration cannot be used: {file}, line 7: [sources.other] key_path is not for"
+        in done.stdout
+    )
+    home.configure(SHOP)
+    assert "cannot be used" not in home.run("check").stdout
 
 
 def test_up_runs_until_sigterm_and_finds_its_data_again(home: Home) -> None:
