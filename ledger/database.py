@@ -143,7 +143,13 @@ class Database:
         raise AssertionError("unreachable")
 
     def close(self) -> None:
+        """End the connections; one that a thread still holds ends when it is given back."""
+        sa.event.listen(self.engine, "checkin", _end)
         self.engine.dispose()
+
+
+def _end(_: object, given_back: Any) -> None:
+    given_back.invalidate()
 
 
 def usable(url: str) -> str:
