@@ -115,7 +115,8 @@ def test_an_event_leads_to_its_send_and_back(hall: Hall, visit: Visit) -> None:
     expect(page.get_by_role("heading", name="Receipt to ana.ruiz@example.com")).to_be_visible(timeout=WAIT_MS)
     settled(page)  # what is pressed while a page is still drawn may be drawn anew under the pointer
     page.get_by_text("The event behind it").click()
-    page.get_by_role("link", name="Its whole story").click()
+    settled(page)
+    page.get_by_role("link", name="Its whole story").press("Enter")  # what unfolds moves under the pointer
     expect(page.get_by_role("heading", name="done in 6.4 s, delivered 4 times")).to_be_visible(
         timeout=WAIT_MS
     )
