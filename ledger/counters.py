@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from uuid import UUID
 
+from ledger import folding
 from ledger.database import Transaction
 
 BUMP = """
@@ -46,30 +47,9 @@ def total(tx: Transaction, metric: str) -> int:
 
 def fold(tx: Transaction, *, older_than_s: float = 86_400.0) -> int:
     """Fold old minutes into hours; returns the minute rows taken. Sums stay what they were, at every instant."""
-    return tx.execute(
-        """WITH old AS (
-               DELETE FROM nottwice.counters WHERE minute < date_trunc('hour', now() - make_interval(secs => :s))
-               RETURNING date_trunc('hour', minute) AS hour, namespace, metric, n),
-           folded AS (
-               INSERT INTO nottwice.counters_hourly (hour, namespace, metric, n)
-               SELECT hour, namespace, metric, sum(n) FROM old GROUP BY 1, 2, 3 ORDER BY 1, 2, 3
-               ON CONFLICT (hour, namespace, metric) DO UPDATE SET n = nottwice.counters_hourly.n + excluded.n)
-           SELECT FROM old""",
-        s=older_than_s,
-    ).rowcount
+    return folding.minutes(tx, "counters", "namespace, metric", older_than_s=older_than_s)
 
 
 def fold_hours(tx: Transaction, *, older_than_s: float) -> int:
     """Fold old hours into months; returns the rows taken. A month stands under its first hour. Sums stay as they were."""
-    return tx.execute(
-        """WITH old AS (
-               DELETE FROM nottwice.counters_hourly
-               WHERE hour < date_trunc('month', now() - make_interval(secs => :s)) AND hour <> date_trunc('month', hour)
-               RETURNING date_trunc('month', hour) AS hour, namespace, metric, n),
-           folded AS (
-               INSERT INTO nottwice.counters_hourly (hour, namespace, metric, n)
-               SELECT hour, namespace, metric, sum(n) FROM old GROUP BY 1, 2, 3 ORDER BY 1, 2, 3
-               ON CONFLICT (hour, namespace, metric) DO UPDATE SET n = nottwice.counters_hourly.n + excluded.n)
-           SELECT FROM old""",
-        s=older_than_s,
-    ).rowcount
+    return folding.hours(tx, "counters", "namespace, metric", older_than_s=older_than_s)

@@ -12,6 +12,7 @@ from datetime import datetime
 from enum import StrEnum
 from uuid import UUID
 
+from ledger import folding
 from ledger.database import Transaction
 
 
@@ -81,30 +82,9 @@ def lately(tx: Transaction, *, minutes: int = 60) -> list[Refused]:
 
 def fold(tx: Transaction, *, older_than_s: float = 86_400.0) -> int:
     """Fold old minutes into hours; returns the minute rows taken. Sums stay what they were, at every instant."""
-    return tx.execute(
-        """WITH old AS (
-               DELETE FROM nottwice.refusals WHERE minute < date_trunc('hour', now() - make_interval(secs => :s))
-               RETURNING date_trunc('hour', minute) AS hour, source, reason, n),
-           folded AS (
-               INSERT INTO nottwice.refusals_hourly (hour, source, reason, n)
-               SELECT hour, source, reason, sum(n) FROM old GROUP BY 1, 2, 3 ORDER BY 1, 2, 3
-               ON CONFLICT (hour, source, reason) DO UPDATE SET n = nottwice.refusals_hourly.n + excluded.n)
-           SELECT FROM old""",
-        s=older_than_s,
-    ).rowcount
+    return folding.minutes(tx, "refusals", "source, reason", older_than_s=older_than_s)
 
 
 def fold_hours(tx: Transaction, *, older_than_s: float) -> int:
     """Fold old hours into months; returns the rows taken. A month stands under its first hour. Sums stay as they were."""
-    return tx.execute(
-        """WITH old AS (
-               DELETE FROM nottwice.refusals_hourly
-               WHERE hour < date_trunc('month', now() - make_interval(secs => :s)) AND hour <> date_trunc('month', hour)
-               RETURNING date_trunc('month', hour) AS hour, source, reason, n),
-           folded AS (
-               INSERT INTO nottwice.refusals_hourly (hour, source, reason, n)
-               SELECT hour, source, reason, sum(n) FROM old GROUP BY 1, 2, 3 ORDER BY 1, 2, 3
-               ON CONFLICT (hour, source, reason) DO UPDATE SET n = nottwice.refusals_hourly.n + excluded.n)
-           SELECT FROM old""",
-        s=older_than_s,
-    ).rowcount
+    return folding.hours(tx, "refusals", "source, reason", older_than_s=older_than_s)

@@ -149,7 +149,8 @@ def _warn_of_look_alikes(send: Send) -> None:
     odd = [name for address in send.recipients for name in odd_letters(address)]
     if odd:
         st.warning(
-            f"This address has a letter that only looks Latin: {', '.join(odd[:5])}. Compare it with the address you know.",
+            f"This address has a character that is hidden, or only looks Latin: {', '.join(odd[:5])}. "
+            "Compare it with the address you know.",
             icon=":material/spellcheck:",
         )
 
