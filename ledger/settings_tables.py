@@ -1,4 +1,4 @@
-"""The whole configuration file, and its tables about providers, actions and alerts."""
+"""The whole configuration file, and its tables about providers and alerts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from ledger.records import Policy
+from ledger.settings_actions import ActionSettings as ActionSettings
 from ledger.settings_processes import (
     ConsoleSettings,
     DatabaseSettings,
@@ -45,22 +45,6 @@ class ProviderSettings(Table):
     endpoints: tuple[
         Name, ...
     ] = ()  # ids of the webhook endpoints that lead to us, where their addresses do not tell
-
-
-class ActionSettings(Table):
-    """`[actions.KIND]`: by which provider a kind goes, and what happens when nobody can know.
-
-    `cost` and `cost_reason` are what a second e-mail of this kind would do, in the review desk's words.
-    """
-
-    provider: Name
-    policy: Policy = Policy.REVIEW
-    approval: bool = False
-    evidence_s: Seconds = 300.0
-    retry_for_s: PositiveSeconds = 86_400.0
-    cost: Literal["high", "medium", "low"] = "high"
-    cost_reason: str = ""
-    once_ever: bool = False  # its keys are never given up: what went out once never goes out again
 
 
 class AlertSettings(Table):
