@@ -8,7 +8,7 @@ import sqlalchemy as sa
 
 from ledger import order
 from ledger.database import Transaction
-from ledger.records import ClaimedEvent, Event, EventLease, Mode, Worker
+from ledger.records import ClaimedEvent, Event, EventLease, Mode, Run, Worker
 
 ATTEMPTS_MAX = 5
 ROUNDS_MAX = 20  # of looking, while all that is found has to wait for its turn
@@ -114,8 +114,7 @@ def _claimed(row: sa.Row[Any]) -> ClaimedEvent:
         bytes(row.body),
         row.accepted_at,
         row.occurred_at,
-        Mode(row.mode),
-        row.run,
+        Run(Mode(row.mode), row.run, row.attempts, row.attempts_max),
         row.passed_over,
         row.overtaken_by,
     )

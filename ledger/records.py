@@ -30,11 +30,11 @@ from ledger.records_events import (
     Delivery,
     Event,
     EventLease,
-    Mode,
     Unusable,
 )
 from ledger.records_lookups import Answered, CannotBeAsked, Looked, LookedKind, LookUp, Sighting, Unanswered
 from ledger.records_people import Act, Decision, Person, Role, Seen, Settled
+from ledger.records_runs import Deadline, Mode, Run
 from ledger.records_workers import Rescued, Worker
 
 __all__ = [
@@ -49,6 +49,7 @@ __all__ = [
     "CannotBeAsked",
     "ClaimedAction",
     "ClaimedEvent",
+    "Deadline",
     "Decision",
     "Delivery",
     "Email",
@@ -73,6 +74,7 @@ __all__ = [
     "Refused",
     "Rescued",
     "Role",
+    "Run",
     "Seen",
     "Settled",
     "Sighting",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
@@ -10,6 +10,7 @@ from uuid import UUID
 
 from ledger import payload_form
 from ledger.digests import KEY_RULE
+from ledger.records_runs import Run
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,16 +76,9 @@ class EventLease:
     token: UUID
 
 
-class Mode(StrEnum):
-    """Why a handler runs: for the first time, or to work out local results again."""
-
-    FIRST = "first"
-    RECOMPUTE = "recompute"
-
-
 @dataclass(frozen=True, slots=True)
 class Event:
-    """An accepted event as a handler sees it. `body` is exactly the bytes received.
+    """An accepted event as a handler sees it. `body` is exactly the bytes received; `run` tells why it runs and how long it may.
 
     Marks of an event with an ordering key: `passed_over` is the nearest earlier one of its key that was set aside when
     this one was claimed, `overtaken_by` the last later one that was done by then.
@@ -98,8 +92,7 @@ class Event:
     body: bytes
     accepted_at: datetime
     occurred_at: datetime | None
-    mode: Mode
-    run: int
+    run: Run = field(default_factory=Run)
     passed_over: int | None = None
     overtaken_by: int | None = None
 

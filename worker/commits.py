@@ -23,7 +23,6 @@ from ledger.records import ClaimedEvent
 from ledger.settings import Settings
 from ledger.states import EventState
 from worker.handlers import Propose, RetryLater, SetAside
-from worker.heartbeat import clock
 from worker.in_hand import Ending, InHand, Stage
 from worker.observer import note
 from worker.words import in_words
@@ -132,7 +131,7 @@ class Commits:
         return made
 
     def _apply(self, tx: Transaction, one: InHand) -> Propose:
-        one.stage, one.since = Stage.APPLYING, clock()
+        one.begin(Stage.APPLYING, self.settings.worker.run_s_max)
         propose = Propose(tx, one.claimed.event, self.settings)
         if one.handler.slow is None:
             faults.point("worker.in_handler")

@@ -145,7 +145,10 @@ class Executor:
 
     def _taken(self, claimed: ClaimedEvent) -> InHand:
         handler = self._handlers.find(claimed.event)
-        return InHand(claimed, handler, Stage.SLOW if handler.slow else Stage.READY, clock())
+        one = InHand(claimed, handler, Stage.READY)
+        if handler.slow:
+            one.begin(Stage.SLOW, self._settings.worker.run_s_max)
+        return one
 
     def _prepare(self, one: InHand) -> None:
         try:
@@ -212,7 +215,7 @@ class Executor:
             running = [one for one in self._in_hand.values() if one.stage is not Stage.READY]
         for one in running:
             token = one.claimed.lease.token
-            if clock() - one.since > self._settings.worker.run_s_max and token not in self.overdue:
+            if one.deadline.is_over and token not in self.overdue:
                 self.overdue.add(token)
                 self._heartbeat.release(one.claimed.lease)
                 note("ran too long", event_id=one.claimed.event.id, run_s_max=self._settings.worker.run_s_max)

@@ -13,6 +13,7 @@
 
 A handler without a slow part registers its apply part alone: `@handlers.apply(source, type)` with `(tx, event,
 propose)`. An apply part may run twice but commits once: it keeps no state and never commits or rolls back itself.
+Both parts see in `event.run` why they run (`mode`, `number`, `attempt`) and how long they may (`remaining_s()`).
 What a provider says of a message we sent (`message.bounced`) is kept by a part of ours, which runs ahead of a handler for
 that type, in its transaction; without one it is worked all the same (`worker/notices.py`).
 """

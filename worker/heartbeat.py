@@ -8,10 +8,10 @@ say; and the clock goes on while the machine sleeps. What is not sure any more s
 from __future__ import annotations
 
 import threading
-import time
 from dataclasses import dataclass
 
 from ledger import actions, work, workers
+from ledger.clock import clock as clock
 from ledger.database import Database, Transaction
 from ledger.errors import Unavailable
 from ledger.records import ActionLease, EventLease, Worker
@@ -20,12 +20,6 @@ from worker.observer import note
 Lease = EventLease | ActionLease
 BEATS_PER_LEASE = 3
 MARGIN = 0.1  # of a lease: within it we are not sure any more
-
-
-def clock() -> float:
-    """Seconds that never jump. Linux: counts on in suspend, so that a closed lid does not stretch a lease."""
-    boottime: int | None = getattr(time, "CLOCK_BOOTTIME", None)
-    return time.monotonic() if boottime is None else time.clock_gettime(boottime)
 
 
 @dataclass(slots=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from ledger.records import ClaimedEvent
+from ledger.records import ClaimedEvent, Deadline
 from worker.handlers import Handler
 
 
@@ -18,15 +18,23 @@ class Stage(StrEnum):
 
 @dataclass(slots=True, eq=False)
 class InHand:
-    """An event under our claim, and how far it has come. `since`: when its code began to run."""
+    """An event under our claim, and how far it has come."""
 
     claimed: ClaimedEvent
     handler: Handler
     stage: Stage
-    since: float
     prepared: Any = None
     error: BaseException | None = None
     cuts: int = 0  # connections that broke while it was applied
+
+    def begin(self, stage: Stage, run_s_max: float) -> None:
+        """Its code runs from now on, for `run_s_max` at most; the handler is told through `event.run`."""
+        self.stage = stage
+        self.deadline.begin(run_s_max)
+
+    @property
+    def deadline(self) -> Deadline:
+        return self.claimed.event.run.deadline
 
 
 class Ending(StrEnum):

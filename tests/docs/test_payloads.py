@@ -19,7 +19,7 @@ from ledger.payload import DEPTH_MAX, DIGITS_MAX, VALUES_MAX
 from ledger.readable import CHARACTERS_MAX, readable
 from ledger.receiver.sources.terms import ELEMENT_BYTES_MAX, ELEMENTS_MAX, TYPE_BYTES_MAX
 from ledger.receiver.wire import HEAD_BYTES_MAX
-from ledger.records import Event, Mode
+from ledger.records import Event
 from tests import fix_receiver as fix
 from tests.fix_receiver import LIMIT, Door
 
@@ -68,7 +68,7 @@ def _stored(answer: str) -> tuple[int, int]:
 
 def _is_read(body: bytes, read: str, page: str, export: str, what: str) -> None:
     at = datetime.now(UTC)
-    event = Event(1, "acme", "shop", "t", "k", body, at, None, Mode.FIRST, 1)
+    event = Event(1, "acme", "shop", "t", "k", body, at, None)
     (value,) = (member for name, member in event.json().items() if name not in ("id", "type"))
     if read:  # the largest are not written out
         expected = eval(read, {"Decimal": Decimal, "int": int})  # the page is ours

@@ -12,7 +12,7 @@ from sqlalchemy.exc import IntegrityError
 
 from ledger import order, work, workers
 from ledger.database import Transaction
-from ledger.records import ClaimedEvent, Event, Mode, digest_of
+from ledger.records import ClaimedEvent, Event, digest_of
 from tests.fix_events import WAIT_S, Crowd, Ledger, delivery, worker
 
 W = worker()
@@ -328,7 +328,7 @@ NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 def event(id_: int, at: datetime | None) -> Event:
     accepted_at = NOON + timedelta(days=1)
-    return Event(id_, "acme", "shop", "x", "k", b"", accepted_at, at, Mode.FIRST, 1)
+    return Event(id_, "acme", "shop", "x", "k", b"", accepted_at, at)
 
 
 @pytest.mark.parametrize(

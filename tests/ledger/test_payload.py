@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from ledger import payload
 from ledger.payload import Malformed
-from ledger.records import Event, Mode
+from ledger.records import Event
 
 DOCUMENTS = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),
@@ -264,4 +264,4 @@ def test_a_handler_reads_an_event_by_the_rules_that_accepted_it(body: bytes) -> 
 
 
 def _event(body: bytes) -> Event:
-    return Event(1, "acme", "shop", "sale", "k", body, datetime.now(UTC), None, Mode.FIRST, 1)
+    return Event(1, "acme", "shop", "sale", "k", body, datetime.now(UTC), None)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ledger.payload import Malformed
 from ledger.payload_form import FIELDS_MAX, as_text, json_of, looks_like_form, read
-from ledger.records import Event, Mode
+from ledger.records import Event
 
 DISPOSITION = b"Content-Disposition: form-data; name="
 MULTIPART = st.lists(
@@ -114,7 +114,7 @@ def test_only_a_whole_form_is_shown_as_one() -> None:
 
 
 def event(body: bytes) -> Event:
-    return Event(1, "acme", "hooks", "t", "k", body, datetime(2026, 3, 1, tzinfo=UTC), None, Mode.FIRST, 1)
+    return Event(1, "acme", "hooks", "t", "k", body, datetime(2026, 3, 1, tzinfo=UTC), None)
 
 
 def test_a_handler_reads_json_however_it_came_and_a_forms_fields() -> None:

@@ -14,7 +14,7 @@ from sqlalchemy.exc import IntegrityError
 from ledger import work
 from ledger.database import Database, Transaction
 from ledger.errors import LeaseLost
-from ledger.records import ClaimedEvent, EventLease, Mode
+from ledger.records import ClaimedEvent, EventLease, Mode, Run
 from ledger.states import EventState
 from tests.fix_events import Ledger, delivery, worker
 
@@ -50,9 +50,8 @@ def test_claim_gives_the_event_as_it_arrived_under_a_lease(book: Ledger) -> None
     one = book.claim_one(W, lease_s=30)
     assert (one.event.namespace, one.event.source, one.event.type) == ("acme", "shop", "invoice.paid")
     assert (one.event.event_key, one.event.body, one.event.occurred_at) == ("evt_1", sent.body, at)
-    assert (one.event.mode, one.event.run, one.attempt, one.attempts_max, one.alone) == (
-        Mode.FIRST,
-        1,
+    assert (one.event.run, one.attempt, one.attempts_max, one.alone) == (
+        Run(Mode.FIRST, 1, 1, 5),
         1,
         5,
         False,

@@ -11,7 +11,7 @@ from uuid import uuid4
 import pytest
 
 from ledger.database import Database, Transaction, outside_transactions
-from ledger.records import Event, Worker
+from ledger.records import Event, Mode, Run, Worker
 from tests.fix_worker import WITHIN_S, Notes, Workshop
 from worker.executor import Executor
 from worker.handlers import Handlers, Propose
@@ -295,3 +295,27 @@ def test_a_handler_past_its_time_loses_its_lease(
     assert workshop.states() == ["processing"], "it is not handed back either: its attempt is burnt"
     go_on.set()
     notes.wait_for("completed")  # nobody has taken it yet
+
+
+def test_both_parts_are_told_of_their_run_and_have_the_whole_time_each(
+    workshop: Workshop, live: Callable[..., Live], notes: Notes
+) -> None:
+    workshop.accept("sale")
+    workshop.run("UPDATE nottwice.events SET mode = 'recompute', run = 2")
+    told: list[tuple[Run, float]] = []
+    handlers = Handlers()
+
+    @handlers.on("shop", "sale")
+    def look(event: Event) -> None:
+        told.append((event.run, event.run.remaining_s()))
+        event.run.deadline.at -= 200  # as if it had thought for so long
+
+    @look.apply
+    def look_again(tx: Transaction, event: Event, prepared: None, propose: Propose) -> None:
+        told.append((event.run, event.run.remaining_s()))
+
+    one = live(handlers, run_s_max=300, attempts_max=7)
+    one.executor.claim(idle=False)
+    notes.wait_for("completed")
+    assert [run for run, _ in told] == [Run(Mode.RECOMPUTE, 2, 1, 7)] * 2
+    assert all(200 < left <= 300 for _, left in told)

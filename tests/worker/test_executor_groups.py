@@ -15,7 +15,6 @@ from ledger.records import Email, Event, Worker
 from tests.fix_worker import LEASE_S, Notes, Workshop
 from worker.commits import Commits
 from worker.handlers import Handlers, Propose, RetryLater, SetAside
-from worker.heartbeat import clock
 from worker.in_hand import InHand, Stage
 
 
@@ -34,7 +33,7 @@ class Bench:
 
     def claim(self, limit: int = 50) -> list[InHand]:
         claimed = self.database.run(lambda tx: work.claim(tx, self.worker, limit=limit, lease_s=LEASE_S))
-        return [InHand(c, self.handlers.find(c.event), Stage.READY, clock()) for c in claimed]
+        return [InHand(c, self.handlers.find(c.event), Stage.READY) for c in claimed]
 
     def commit(self, group: list[InHand]) -> bool:
         """Together, and if that was undone, one by one."""
@@ -316,7 +315,7 @@ def test_a_late_done_is_refused_and_its_change_undone(
     workshop.database.run(work.rescue)
     (claimed,) = fast.database.run(lambda tx: work.claim(tx, fast.worker, limit=1, lease_s=9, idle=True))
     assert claimed.alone
-    assert fast.commit([InHand(claimed, fast.handlers.find(claimed.event), Stage.READY, clock())])
+    assert fast.commit([InHand(claimed, fast.handlers.find(claimed.event), Stage.READY)])
     slow.commits.settle(late[0])
     assert slow.ended == {event: "lease_lost"} and fast.ended == {event: "completed"}
     assert len(workshop.effects()) == 1

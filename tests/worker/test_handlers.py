@@ -16,13 +16,13 @@ import pytest
 
 from ledger import processes
 from ledger.errors import Misconfigured
-from ledger.records import Event, Mode
+from ledger.records import Event
 from tests.fix_worker import configured
 from worker.handlers import Handlers
 from worker.loading import load
 from worker.words import in_words
 
-EVENT = Event(7, "acme", "shop", "sale", "k", b"{}", datetime.now(UTC), None, Mode.FIRST, 1)
+EVENT = Event(7, "acme", "shop", "sale", "k", b"{}", datetime.now(UTC), None)
 
 
 def slow(event: Event) -> str:

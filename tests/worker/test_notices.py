@@ -13,7 +13,7 @@ from agentmail import events as published
 
 from ledger import inbox
 from ledger.notices import Notice, What
-from ledger.records import Delivery, Event, Mode, digest_of
+from ledger.records import Delivery, Event, digest_of
 from ledger.settings import Settings, load
 from tests.fix_worker import WRITER, Notes, Workshop
 from worker import notices
@@ -77,7 +77,7 @@ def settings(configured: Callable[..., Settings]) -> Settings:
 
 
 def event(body: bytes, type_: str, source: str = "mail") -> Event:
-    return Event(7, "acme", source, type_, "k", body, ACCEPTED_AT, None, Mode.FIRST, 1)
+    return Event(7, "acme", source, type_, "k", body, ACCEPTED_AT, None)
 
 
 def mail(made: Any) -> Event:

@@ -22,7 +22,6 @@ from ledger.records import (
     Email,
     Event,
     InFlight,
-    Mode,
     Refused,
     Unknown,
     canonical_json,
@@ -92,7 +91,7 @@ class Shop:
         (accepted,) = self.database.run(lambda tx: inbox.accept(tx, [delivery], writer=uuid4()))
         assert accepted.event_id is not None
         at = self.database.run(lambda tx: tx.one("SELECT now() AS at")).at
-        return Event(accepted.event_id, "acme", source, type_, key, body, at, None, Mode.FIRST, 1)
+        return Event(accepted.event_id, "acme", source, type_, key, body, at, None)
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
         return [tuple(row) for row in self.database.run(lambda tx: tx.all(sql))]
