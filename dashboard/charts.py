@@ -14,6 +14,7 @@ from ledger.views import LeaseAge, Minute
 
 FONT = "Source Sans, sans-serif"
 BARS_PX, CHART_PX = 118, 196
+FIGURES_FIRST_S = 0.2
 TICKS_MAX = 6
 AGEING = 2 / 3  # of a lease: it should have been renewed by then
 SYMBOLS: dict[State, str] = {"working": "circle", "person": "diamond", "broken": "x"}
@@ -145,5 +146,27 @@ def _dress(figure: go.Figure, height: int, mode: Mode) -> None:
     figure.update_yaxes(fixedrange=True, **axis)
 
 
+def soon() -> None:
+    """Have this page drawn again with its charts, once its figures are on the way.
+
+    Plotly is 4.7 MB of code, which a browser that is new here fetches at the first chart it is told of. The figures
+    of the page would wait behind it for half a second and more.
+    """
+    if not st.session_state.get("draws_charts"):
+        st.fragment(_now, run_every=FIGURES_FIRST_S)()
+
+
+def _now() -> None:
+    """The first run belongs to the page; the second is the browser's, when it has got what the page said."""
+    if st.session_state.get("figures_first"):
+        st.session_state["draws_charts"] = True
+        st.rerun()
+    st.session_state["figures_first"] = True
+
+
 def draw(figure: go.Figure, key: str, alt: str) -> None:
+    """The chart, or until `soon` has come its place, so that nothing moves when it does."""
+    if not st.session_state.get("draws_charts"):
+        st.space(int(figure.layout.height))
+        return
     st.plotly_chart(figure, config={"displayModeBar": False}, key=key, alt=alt, theme=None)

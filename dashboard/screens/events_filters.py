@@ -26,14 +26,12 @@ STATES = {
 MINUTE = "%Y-%m-%dT%H:%M"
 
 
-def draw() -> Filter:
-    """The widgets, set to what the address says, and what they mean together."""
-    wanted = _asked()
+def draw(wanted: Filter) -> None:
+    """The widgets, set to what the address says."""
     with st.container(horizontal=True, gap="small"):  # at 900 px it takes two rows
         _key(wanted)
         _kind(wanted)
         _times(wanted)
-    return wanted
 
 
 def _key(wanted: Filter) -> None:
@@ -103,7 +101,7 @@ def clear() -> NoReturn:
     st.rerun()
 
 
-def _asked() -> Filter:
+def asked() -> Filter:
     """What the address says; what it says wrongly is left out. The key is this session's own."""
     given = {name: st.query_params.get(name, "") for name in ADDRESS}
     state, handled = _state(given["state"])

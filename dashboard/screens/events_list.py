@@ -84,7 +84,14 @@ def _show_segment() -> None:
 
 
 def _events(title: st.delta_generator.DeltaGenerator) -> None:
-    wanted = events_filters.draw()
+    # The table is asked for before the filters above it: a new browser has most to fetch for it.
+    above, wanted = st.container(), events_filters.asked()
+    _table(title, wanted)
+    with above:
+        events_filters.draw(wanted)
+
+
+def _table(title: st.delta_generator.DeltaGenerator, wanted: Filter) -> None:
     place = events_paging.place()
     try:
         page, n = session.read_soon(

@@ -23,6 +23,7 @@ def page() -> None:
         return
     st.fragment(_figures, run_every=every_s)()
     st.fragment(_pictures, run_every=every_s * CHARTS_EVERY)()
+    charts.soon()
 
 
 # ── Every two seconds ─────────────────────────────────────────────────────────────────────────────────
