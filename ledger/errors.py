@@ -9,6 +9,7 @@ LedgerError
 │   └── MayNotStart          the claim is ours, but the call may no longer be made (with the reason)
 ├── CallInsideTransaction    a provider call or a slow part was about to run inside a transaction
 ├── ContentTooBig            a body or a rendered request is over its limit
+├── UnusableKey              an action was proposed without what its key is made of
 ├── Unstorable               a text that was handed to the ledger holds what no database and no e-mail can hold
 └── Declined                 a person's act cannot be carried out; nothing was changed
     ├── NotAllowed           the person's role may not do this
@@ -61,6 +62,10 @@ class ContentTooBig(LedgerError):
 
 class Unstorable(LedgerError, ValueError):
     """A text holds NUL or a lone surrogate. Nothing was written; the message names the field, never its text."""
+
+
+class UnusableKey(LedgerError, ValueError):
+    """An action was proposed without what its kind's key is made of. Nothing was written."""
 
 
 class Declined(LedgerError):

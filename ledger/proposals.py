@@ -8,7 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from ledger.database import Transaction
-from ledger.errors import ContentTooBig, Unavailable, Unstorable
+from ledger.errors import ContentTooBig, Unavailable, Unstorable, UnusableKey
 from ledger.payload import is_storable, shown
 from ledger.records import Proposal, Proposed, canonical_json, digest_of
 from ledger.states import ActionState
@@ -34,9 +34,11 @@ def propose(tx: Transaction, proposal: Proposal) -> Proposed:
 
     Works inside any transaction of the application, with or without an event. The rendered content is stored now
     and never changes. Raises ContentTooBig over 20 MB, and Unstorable for a text with NUL or a lone surrogate: it is
-    refused, not mended, because what goes out is what was written. Neither has touched the transaction.
+    refused, not mended, because what goes out is what was written; UnusableKey when its kind spells its keys and the
+    values do not fit. None of them has touched the transaction.
     """
-    _refuse_unstorable(proposal)
+    key = key_of(proposal)
+    _refuse_unstorable(proposal, key)
     content = canonical_json(proposal.content)
     if len(content) > CONTENT_BYTES_MAX:
         raise ContentTooBig(
@@ -44,9 +46,9 @@ def propose(tx: Transaction, proposal: Proposal) -> Proposed:
         )
     rules, recipients = proposal.rules, list(proposal.recipients)
     digest = request_digest(rules.provider, rules.account, recipients, content)
-    key_digest = digest_of(proposal.action_key)
+    key_digest = digest_of(key)
     for _ in range(ROUNDS_MAX):
-        row = tx.first(INSERT, **_columns(tx, proposal, key_digest, digest))
+        row = tx.first(INSERT, **_columns(tx, proposal, key, key_digest, digest))
         if row is not None:
             break
         if (standing := _standing(tx, proposal.namespace, key_digest, digest)) is not None:
@@ -63,6 +65,23 @@ def propose(tx: Transaction, proposal: Proposal) -> Proposed:
     )
     state = ActionState.PROPOSED if rules.approval else ActionState.APPROVED
     return Proposed(row.id, True, state, True)
+
+
+def key_of(proposal: Proposal) -> str:
+    """The action key: as it was given, or as its kind spells it. Never both: one key a kind is what keeps it once."""
+    template, given, kind = proposal.rules.key, proposal.action_key, proposal.rules.kind
+    if isinstance(given, str):
+        if template is not None:
+            raise UnusableKey(
+                f"[actions.{kind}] spells its keys itself, {template.text}: propose it with a mapping of "
+                f"{', '.join(template.names)} instead of a key. Nothing was proposed."
+            )
+        return given
+    if template is None:
+        raise UnusableKey(
+            f"[actions.{kind}] has no key to put values into. Propose it with a key, or add the setting."
+        )
+    return template.fill(given, proposal.at)
 
 
 def request_digest(provider: str, account: str, recipients: Sequence[str], content: bytes) -> bytes:
@@ -85,12 +104,14 @@ def reference(key: str) -> str:
     return "nt-" + digest_of("reference", key).hex()[:16]
 
 
-def _columns(tx: Transaction, proposal: Proposal, key_digest: bytes, digest: bytes) -> dict[str, Any]:
+def _columns(
+    tx: Transaction, proposal: Proposal, action_key: str, key_digest: bytes, digest: bytes
+) -> dict[str, Any]:
     rules, installation = proposal.rules, tx.one("SELECT id FROM nottwice.installation").id
     key = provider_key(installation, proposal.namespace, rules.account, key_digest, 1)
     return {
         "namespace": proposal.namespace,
-        "action_key": proposal.action_key,
+        "action_key": action_key,
         "key_digest": key_digest,
         "kind": rules.kind,
         "about": proposal.about,
@@ -124,8 +145,8 @@ def _standing(tx: Transaction, namespace: str, key_digest: bytes, digest: bytes)
     return Proposed(row.id, False, ActionState(row.state), bytes(row.content_digest) == digest)
 
 
-def _refuse_unstorable(proposal: Proposal) -> None:
-    for where, text in _texts(proposal):
+def _refuse_unstorable(proposal: Proposal, action_key: str) -> None:
+    for where, text in _texts(proposal, action_key):
         if not is_storable(text):
             raise Unstorable(
                 f"The {shown(where)} of a proposed action holds NUL or half a character (a lone surrogate), which no "
@@ -133,11 +154,11 @@ def _refuse_unstorable(proposal: Proposal) -> None:
             )
 
 
-def _texts(proposal: Proposal) -> Iterator[tuple[str, str]]:
+def _texts(proposal: Proposal, action_key: str) -> Iterator[tuple[str, str]]:
     """Every text that a proposal brings, behind the name of its field."""
     yield "namespace", proposal.namespace
     yield "kind", proposal.rules.kind
-    yield "key", proposal.action_key
+    yield "key", action_key
     yield "about", proposal.about
     yield from _texts_in("recipients", proposal.recipients)
     yield from _texts_in("content", proposal.content)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 from typing import Any, Literal
 from uuid import UUID
 
+from ledger.action_keys import KeyTemplate, KeyValues
 from ledger.digests import JsonObject
 from ledger.states import ActionState
 
@@ -47,7 +49,10 @@ class Email:
 
 @dataclass(frozen=True, slots=True)
 class KindRules:
-    """What configuration says of one kind of action: `[actions.KIND]`, and its provider's key."""
+    """What configuration says of one kind of action: `[actions.KIND]`, and its provider's key.
+
+    `key` spells the kind's action keys; None: whoever proposes does.
+    """
 
     kind: str
     provider: str
@@ -60,19 +65,25 @@ class KindRules:
     retry_for_s: float = 86_400.0
     cost: Literal["high", "medium", "low"] = "high"
     cost_reason: str = ""
+    key: KeyTemplate | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """An external action to be made once per (namespace, action key), whoever proposes it first."""
+    """An external action to be made once per (namespace, action key), whoever proposes it first.
+
+    `action_key` is the key itself, or the values that its kind's key is made of. `at` is when that happened which it
+    is about, for kinds that go out once in a period.
+    """
 
     namespace: str
-    action_key: str
+    action_key: str | KeyValues
     rules: KindRules
     content: JsonObject
     recipients: tuple[str, ...]
     about: str = ""
     event_id: int | None = None
+    at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

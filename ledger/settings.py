@@ -129,6 +129,7 @@ class Settings(Tables):
             retry_for_s=action.retry_for_s,
             cost=action.cost,
             cost_reason=action.cost_reason,
+            key=action.template,
         )
 
     def _unnamed_kind(self, kind: str) -> ActionSettings:

@@ -53,6 +53,11 @@ class RetentionSettings(Periods):
         """How long action keys are kept where they are kept longest: for what belongs to no namespace."""
         return max(self.of(name).action_keys_days for name in ("", *self.namespaces))
 
+    @property
+    def keys_days_min(self) -> float:
+        """How long action keys are kept where they are kept shortest."""
+        return min(self.of(name).action_keys_days for name in ("", *self.namespaces))
+
     @model_validator(mode="after")
     def _outlives_the_event(self) -> Self:
         """Else a late replay, a new event by then, would send again."""

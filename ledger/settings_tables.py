@@ -8,6 +8,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from ledger.settings_actions import ActionSettings as ActionSettings
+from ledger.settings_actions import refuse_forgetful_keys, refuse_shared_keys
 from ledger.settings_processes import (
     ConsoleSettings,
     DatabaseSettings,
@@ -99,6 +100,8 @@ class Tables(Table):
                     ("actions", kind, "provider"),
                     f"there is no [providers.{action.provider}]; known are: {known}",
                 )
+        refuse_shared_keys(self.actions)
+        refuse_forgetful_keys(self.actions, self.retention)
         for name, provider in self.providers.items():
             needed = provider.timeout_s + self.worker.lease_s
             if provider.window_s is not None and provider.margin_s < needed:
