@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
@@ -21,7 +22,7 @@ INSERT = """
 INSERT INTO nottwice.actions (namespace, action_key, key_digest, generation, kind, about, event_id, provider, account, provider_key,
                               reference, policy, cost, cost_reason, content_digest, key_window_s, key_margin_s, evidence_s,
                               retry_until, state, due_at)
-VALUES (:namespace, :action_key, :key_digest, 1, :kind, :about, :event_id, :provider, :account, :provider_key,
+VALUES (:namespace, :action_key, :key_digest, :generation, :kind, :about, :event_id, :provider, :account, :provider_key,
         :reference, :policy, :cost, :cost_reason, :content_digest, :key_window_s, :key_margin_s, :evidence_s,
         now() + make_interval(secs => :retry_for_s), :state, CASE WHEN :state = 'approved' THEN now() END)
 ON CONFLICT (namespace, key_digest, generation) DO NOTHING
@@ -37,34 +38,53 @@ def propose(tx: Transaction, proposal: Proposal) -> Proposed:
     refused, not mended, because what goes out is what was written; UnusableKey when its kind spells its keys and the
     values do not fit. None of them has touched the transaction.
     """
-    key = key_of(proposal)
+    request = rendered(proposal)
+    for _ in range(ROUNDS_MAX):
+        if (made := store(tx, proposal, request)) is not None:
+            state = ActionState.PROPOSED if proposal.rules.approval else ActionState.APPROVED
+            return Proposed(made, True, state, True)
+        if (standing := find(tx, proposal.namespace, request)) is not None:
+            return standing
+    raise Unavailable("A key kept vanishing while it was looked for. Nothing was stored; try again.")
+
+
+@dataclass(frozen=True, slots=True)
+class Rendered:
+    """A request as it is stored and sent, under its key: the digest names it, the subject is what a list shows of it."""
+
+    key: str
+    content: bytes
+    digest: bytes
+    subject: str
+
+
+def rendered(proposal: Proposal) -> Rendered:
+    """The request as it would be stored. Raises as `propose`."""
+    key, rules = key_of(proposal), proposal.rules
     _refuse_unstorable(proposal, key)
     content = canonical_json(proposal.content)
     if len(content) > CONTENT_BYTES_MAX:
         raise ContentTooBig(
             f"The content of an action may have {CONTENT_BYTES_MAX} bytes; this one has {len(content)}."
         )
-    rules, recipients = proposal.rules, list(proposal.recipients)
-    digest = request_digest(rules.provider, rules.account, recipients, content)
-    key_digest = digest_of(key)
-    for _ in range(ROUNDS_MAX):
-        row = tx.first(INSERT, **_columns(tx, proposal, key, key_digest, digest))
-        if row is not None:
-            break
-        if (standing := _standing(tx, proposal.namespace, key_digest, digest)) is not None:
-            return standing
-    else:
-        raise Unavailable("A key kept vanishing while it was looked for. Nothing was stored; try again.")
+    digest = request_digest(rules.provider, rules.account, proposal.recipients, content)
+    return Rendered(key, content, digest, str(proposal.content.get("subject", ""))[:SUBJECT_CHARACTERS_MAX])
+
+
+def store(tx: Transaction, proposal: Proposal, request: Rendered, *, generation: int = 1) -> int | None:
+    """The new action with this request as its content; None when the key has this generation already."""
+    row = tx.first(INSERT, **_columns(tx, proposal, request, generation))
+    if row is None:
+        return None
     tx.execute(
         """INSERT INTO nottwice.action_contents (action_id, content, recipients, subject)
            VALUES (:id, :content, CAST(:recipients AS text[]), :subject)""",
         id=row.id,
-        content=content,
-        recipients=recipients,
-        subject=str(proposal.content.get("subject", ""))[:SUBJECT_CHARACTERS_MAX],
+        content=request.content,
+        recipients=list(proposal.recipients),
+        subject=request.subject,
     )
-    state = ActionState.PROPOSED if rules.approval else ActionState.APPROVED
-    return Proposed(row.id, True, state, True)
+    return int(row.id)
 
 
 def key_of(proposal: Proposal) -> str:
@@ -104,14 +124,14 @@ def reference(key: str) -> str:
     return "nt-" + digest_of("reference", key).hex()[:16]
 
 
-def _columns(
-    tx: Transaction, proposal: Proposal, action_key: str, key_digest: bytes, digest: bytes
-) -> dict[str, Any]:
+def _columns(tx: Transaction, proposal: Proposal, request: Rendered, generation: int) -> dict[str, Any]:
     rules, installation = proposal.rules, tx.one("SELECT id FROM nottwice.installation").id
-    key = provider_key(installation, proposal.namespace, rules.account, key_digest, 1)
+    key_digest = digest_of(request.key)
+    key = provider_key(installation, proposal.namespace, rules.account, key_digest, generation)
     return {
+        "generation": generation,
         "namespace": proposal.namespace,
-        "action_key": action_key,
+        "action_key": request.key,
         "key_digest": key_digest,
         "kind": rules.kind,
         "about": proposal.about,
@@ -123,7 +143,7 @@ def _columns(
         "policy": rules.policy.value,
         "cost": rules.cost,
         "cost_reason": rules.cost_reason,
-        "content_digest": digest,
+        "content_digest": request.digest,
         "key_window_s": rules.key_window_s,
         "key_margin_s": rules.key_margin_s,
         "evidence_s": rules.evidence_s,
@@ -132,17 +152,20 @@ def _columns(
     }
 
 
-def _standing(tx: Transaction, namespace: str, key_digest: bytes, digest: bytes) -> Proposed | None:
-    """None: its key was given up just now ([retention] action_keys_days), and there is room for a new one."""
+def find(tx: Transaction, namespace: str, request: Rendered) -> Proposed | None:
+    """The action that stands under the key of a request, its newest generation; None: there is none (any more).
+
+    A key is given up after [retention] action_keys_days, and then there is room for a new one.
+    """
     row = tx.first(
         """SELECT id, state, content_digest FROM nottwice.actions
            WHERE namespace = :namespace AND key_digest = :key_digest ORDER BY generation DESC LIMIT 1""",
         namespace=namespace,
-        key_digest=key_digest,
+        key_digest=digest_of(request.key),
     )
     if row is None:
         return None
-    return Proposed(row.id, False, ActionState(row.state), bytes(row.content_digest) == digest)
+    return Proposed(row.id, False, ActionState(row.state), bytes(row.content_digest) == request.digest)
 
 
 def _refuse_unstorable(proposal: Proposal, action_key: str) -> None:
