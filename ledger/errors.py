@@ -8,6 +8,7 @@ LedgerError
 ├── LeaseLost                somebody else holds the claim now; the whole transaction is rolled back
 │   └── MayNotStart          the claim is ours, but the call may no longer be made (with the reason)
 ├── CallInsideTransaction    a provider call or a slow part was about to run inside a transaction
+├── NotInTransaction         an application handed over what has no transaction of its own to propose in
 ├── ContentTooBig            a body or a rendered request is over its limit
 ├── UnusableKey              an action was proposed without what its key is made of
 ├── Unstorable               a text that was handed to the ledger holds what no database and no e-mail can hold
@@ -54,6 +55,10 @@ class MayNotStart(LeaseLost):
 
 class CallInsideTransaction(LedgerError):
     """A network or model call was about to run while a transaction is open. Always a fault in our code."""
+
+
+class NotInTransaction(LedgerError, TypeError):
+    """An application's connection commits by itself, or is none that we can work on. Nothing was done with it."""
 
 
 class ContentTooBig(LedgerError):

@@ -18,6 +18,7 @@ CONTENT_BYTES_MAX = 20_000_000
 SUBJECT_CHARACTERS_MAX = 2000
 ROUNDS_MAX = 5
 
+# Every column here is granted to `nottwice_application` by itself (sql/0024_applications.sql).
 INSERT = """
 INSERT INTO nottwice.actions (namespace, action_key, key_digest, generation, kind, about, event_id, provider, account, provider_key,
                               reference, policy, cost, cost_reason, content_digest, key_window_s, key_margin_s, evidence_s,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -84,6 +85,28 @@ class Proposal:
     about: str = ""
     event_id: int | None = None
     at: datetime | None = None
+
+    @classmethod
+    def of(
+        cls,
+        namespace: str,
+        key: str | KeyValues,
+        rules: KindRules,
+        content: Email | Mapping[str, Any],
+        *,
+        recipients: tuple[str, ...] = (),
+        about: str = "",
+        event_id: int | None = None,
+        at: datetime | None = None,
+    ) -> Proposal:
+        """With an e-mail rendered, and its addressees as the recipients unless others are named. Raises TypeError."""
+        if not isinstance(content, (Email, Mapping)):
+            raise TypeError(
+                f"propose() takes an Email or a mapping as its content, not {type(content).__name__}"
+            )
+        addressees = content.to + content.cc + content.bcc if isinstance(content, Email) else ()
+        stored = content.content() if isinstance(content, Email) else content
+        return cls(namespace, key, rules, stored, tuple(recipients or addressees), about, event_id, at)
 
 
 @dataclass(frozen=True, slots=True)

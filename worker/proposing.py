@@ -37,15 +37,16 @@ class Propose:
 
         `at` is when that happened which this is about: the event's own time (`event.at`) unless the handler knows better.
         """
-        if not isinstance(content, (Email, Mapping)):
-            raise TypeError(
-                f"propose() takes an Email or a mapping as its third argument, not {type(content).__name__}"
-            )
-        to = recipients or (content.to + content.cc + content.bcc if isinstance(content, Email) else ())
-        stored = content.content() if isinstance(content, Email) else content
-        rules = self.settings.rules(kind)
-        proposal = Proposal(
-            self.event.namespace, key, rules, stored, tuple(to), about, self.event.id, at or self.event.at
+        event, rules = self.event, self.settings.rules(kind)
+        proposal = Proposal.of(
+            event.namespace,
+            key,
+            rules,
+            content,
+            recipients=recipients,
+            about=about,
+            event_id=event.id,
+            at=at or event.at,
         )
         proposed = actions.propose(self.tx, proposal)
         self.made.append((kind, proposed))
