@@ -30,22 +30,25 @@ from ledger.records import ActionLease, Attempt, AttemptRef, ClaimedAction, Evid
 from ledger.states import ActionState
 
 # The first of each account, then the first of those: one index probe an account, however many wait. An account that
-# comes out of a pause has its row locked, so that about one worker at a time tries it.
+# comes out of a pause is tried by one send over all workers: its row is locked, and each try counts itself there, so
+# that whoever got the lock after another's commit sees (in the row as it is, not as its snapshot has it) that it was.
 CLAIM = """
 WITH probed AS MATERIALIZED (
-    SELECT account FROM nottwice.provider_pauses
-    WHERE account = ANY(CAST(:accounts AS text[])) FOR NO KEY UPDATE SKIP LOCKED),
+    SELECT p.account FROM nottwice.provider_pauses p JOIN nottwice.provider_pauses seen USING (account)
+    WHERE p.account = ANY(CAST(:accounts AS text[])) AND p.probes = seen.probes FOR NO KEY UPDATE OF p SKIP LOCKED),
 open AS MATERIALIZED (
     SELECT a.account FROM unnest(CAST(:accounts AS text[])) AS a(account)
     WHERE nottwice.account_is_open(a.account)
       AND (a.account IN (SELECT account FROM probed)
            OR NOT EXISTS (SELECT FROM nottwice.provider_pauses p WHERE p.account = a.account))),
 first AS MATERIALIZED (
-    SELECT n.id, n.due_at FROM open CROSS JOIN LATERAL (
+    SELECT n.id, open.account, n.due_at FROM open CROSS JOIN LATERAL (
         SELECT a.id, a.due_at FROM nottwice.actions a
         WHERE a.state = 'approved' AND a.account = open.account AND a.due_at <= now()
         ORDER BY a.due_at, a.id LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED) AS n),
-next AS MATERIALIZED (SELECT id FROM first ORDER BY due_at, id LIMIT 1)
+next AS MATERIALIZED (SELECT id, account FROM first ORDER BY due_at, id LIMIT 1),
+counted AS (
+    UPDATE nottwice.provider_pauses p SET probes = p.probes + 1 FROM next WHERE p.account = next.account)
 UPDATE nottwice.actions a SET
     state = 'sending', due_at = NULL, claim_token = :token, claimed_by = :worker, claimed_at = now(),
     lease_until = now() + make_interval(secs => :lease_s), version = version + 1
@@ -137,10 +140,19 @@ def hand_back(tx: Transaction, lease: ActionLease) -> ActionState:
     return judging.judge(tx, row, counts=False)
 
 
+def stop(tx: Transaction, lease: ActionLease, why: str) -> None:
+    """Put a claimed action whose call was not started before a person; `why` is shown there. Raises LeaseLost."""
+    judging.lock(tx, lease.action_id)
+    if not judging.is_held(tx, lease.action_id, lease.token) or _was_started(tx, lease):
+        raise LeaseLost(f"Action {lease.action_id} is in other hands, or its call was started.")
+    judging.put_on_the_desk(tx, lease.action_id, why)
+
+
 def history(tx: Transaction, action_id: int) -> tuple[list[Attempt], list[Evidence], Window]:
     """All that the verdict reads of an action."""
     row = tx.one(
-        "SELECT key_window_s, key_margin_s, retry_until, decided_send FROM nottwice.actions WHERE id = :id",
+        """SELECT key_window_s, key_margin_s, retry_until, decided_send, nottwice.has_moved(provider, account) AS moved
+           FROM nottwice.actions WHERE id = :id""",
         id=action_id,
     )
     return *answers.history(tx, action_id), judging.window_of(row)

@@ -6,10 +6,8 @@ then the whole history is judged. The lease decides only who may act next.
 
 from __future__ import annotations
 
-from typing import Any, assert_never
+from typing import assert_never
 from uuid import UUID
-
-import sqlalchemy as sa
 
 from ledger import counters
 from ledger.database import Transaction
@@ -18,6 +16,8 @@ from ledger.judging import history as history
 from ledger.judging import is_held, judge, lock
 from ledger.judging import window_of as window_of
 from ledger.message_ids import meeting_key
+from ledger.pauses import pause as pause
+from ledger.pauses import touch
 from ledger.records import (
     Accepted,
     AttemptRef,
@@ -33,10 +33,6 @@ from ledger.records import (
 from ledger.states import ActionState
 
 METRICS = {kind: kind.value for kind in OutcomeKind} | {OutcomeKind.ACCEPTED: "sent"}
-PAUSE_S_MAX = 600.0
-UNKNOWNS_IN_A_ROW = (
-    3  # then an account without keys is held: each further try may be one more doubt for a person
-)
 
 
 def record_answer(
@@ -62,7 +58,7 @@ def record_answer(
     late = not is_held(tx, attempt.action_id, attempt.token)
     _write_answer(tx, attempt, outcome, kind)
     counters.bump_many(tx, writer, _counts(row.namespace, kind, late=late))
-    pauses = _touch_pause(tx, row, outcome, pause_s)
+    pauses = touch(tx, row.account, outcome, keyless=row.key_window_s is None, pause_s=pause_s)
     if late and row.state == ActionState.SENDING and kind is not OutcomeKind.ACCEPTED:
         return ActionState.SENDING
     retry_after_s = outcome.retry_after_s if isinstance(outcome, NotSent) else None
@@ -111,58 +107,6 @@ def meet(tx: Transaction, account: str, message_id: str, action_id: int | None) 
         action_id=action_id,
     )
     return None if row.action_id is None else int(row.action_id)
-
-
-# ── Pauses ────────────────────────────────────────────────────────────────────────────────────────────
-
-
-PAUSE = """
-INSERT INTO nottwice.provider_pauses AS old (account, paused_until, reason)
-VALUES (:account, now() + make_interval(secs => :least_s), :reason)
-ON CONFLICT (account) DO UPDATE SET
-    paused_until = greatest(old.paused_until, now() + make_interval(secs => greatest(
-        :least_s, CASE WHEN :named THEN 0 ELSE least(:most_s, extract(epoch FROM now() - old.since)) END))),
-    reason = excluded.reason
-"""
-
-
-def pause(
-    tx: Transaction, account: str, reason: str, *, retry_after_s: float | None = None, pause_s: float = 30.0
-) -> None:
-    """Hold a provider account: as long as the provider says, else twice as long each time, at most ten minutes.
-
-    A longer pause is never shortened. The series ends with the first call that succeeds.
-    """
-    named = retry_after_s is not None and retry_after_s > 0
-    least_s = min(retry_after_s or pause_s, PAUSE_S_MAX) if named else min(pause_s, PAUSE_S_MAX)
-    tx.execute(PAUSE, account=account, reason=reason[:500], least_s=least_s, most_s=PAUSE_S_MAX, named=named)
-
-
-def _touch_pause(tx: Transaction, row: sa.Row[Any], outcome: Outcome, pause_s: float) -> bool:
-    """Begin, lengthen or end the pause of the account; whether this answer is the account's fault, not the action's."""
-    match outcome:
-        case NotSent(pauses=True):
-            pause(tx, row.account, outcome.reason, retry_after_s=outcome.retry_after_s, pause_s=pause_s)
-            return True
-        case Accepted() | Refused():
-            tx.execute(
-                "DELETE FROM nottwice.provider_pauses WHERE account = :account AND paused_until < now()",
-                account=row.account,
-            )
-        case Unknown() if row.key_window_s is None and _is_silent(tx, row.account):
-            pause(tx, row.account, "Three sends in a row ended without a clear answer.", pause_s=pause_s)
-    return False
-
-
-def _is_silent(tx: Transaction, account: str) -> bool:
-    """Whether the last answers of an account were all none."""
-    rows = tx.all(
-        """SELECT outcome FROM nottwice.action_attempts WHERE account = :account AND answered_at IS NOT NULL
-           ORDER BY answered_at DESC LIMIT :n""",
-        account=account,
-        n=UNKNOWNS_IN_A_ROW,
-    )
-    return len(rows) == UNKNOWNS_IN_A_ROW and all(r.outcome == OutcomeKind.UNKNOWN for r in rows)
 
 
 # ── Answers as values ─────────────────────────────────────────────────────────────────────────────────

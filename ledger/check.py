@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
-from ledger import audit_memory, endpoints, refusals, retention_walk
+from ledger import accounts, audit_memory, endpoints, pauses, refusals, retention_walk
 from ledger.awake import as_viewer, visit
 from ledger.database import Transaction
 from ledger.embedded import Cluster
@@ -68,6 +68,7 @@ def _standing(settings: Settings) -> list[Finding]:
             return database.run(
                 lambda tx: [
                     *findings(tx, settings.alerts, receives=bool(settings.sources)),
+                    *_unserved(tx, settings),
                     *_unpruned(tx, settings),
                 ]
             )
@@ -214,14 +215,8 @@ def _processes(tx: Transaction, limits: AlertSettings) -> Iterator[Finding]:
         yield Finding(Level.WARNING, f"{who} gave no sign for {duration(one.silent_s)}.")
 
 
-PAUSES = """
-SELECT account, reason, paused_until, nottwice.seconds_since(since) AS since_s FROM nottwice.provider_pauses
-WHERE paused_until > now() ORDER BY account
-"""
-
-
 def _pauses(tx: Transaction, limits: AlertSettings) -> Iterator[Finding]:
-    for pause in tx.all(PAUSES):
+    for pause in pauses.standing(tx):
         level = Level.CRITICAL if pause.since_s > limits.unsettled_s else Level.WARNING
         until = f"{pause.paused_until:%H:%M:%S} UTC"
         yield Finding(
@@ -229,6 +224,18 @@ def _pauses(tx: Transaction, limits: AlertSettings) -> Iterator[Finding]:
             f"Nothing is sent by account {plain(pause.account)} until {until}, since {duration(pause.since_s)}: "
             f"{plain(pause.reason)}",
         )
+
+
+def _unserved(tx: Transaction, settings: Settings) -> Iterator[Finding]:
+    """By the configuration of whoever asks: workers with another one may serve them."""
+    for one in accounts.unserved(tx, [settings.account_of(name) for name in settings.providers]):
+        if one.oldest_s > settings.alerts.pending_s:
+            n = f"{one.sends:,}" if one.sends < accounts.COUNTED_MAX else f"{one.sends:,} or more"
+            yield Finding(
+                Level.WARNING,
+                f"Sends that wait for account {plain(one.account)} of provider {plain(one.provider)}: {n}, the oldest for "
+                f"{duration(one.oldest_s)}. No [providers] here has that account, so nothing sends them.",
+            )
 
 
 def duration(seconds: float) -> str:

@@ -70,6 +70,7 @@ def settle(
 def approve(tx: Transaction, action_id: int, seen: Seen, act: Act, *, wait_s: float = 15.0) -> Settled:
     """Let exactly this content go out; `seen.content_digest` is what the worker compares with what it sends."""
     row, found = before(tx, action_id, act, seen, ActionState.PROPOSED)
+    _must_not_have_moved(row, "Decline it, and let it be proposed anew under another key.")
     return change(tx, row, act, "approved", ActionState.APPROVED, found, wait_s=wait_s)
 
 
@@ -83,6 +84,7 @@ def requeue(tx: Transaction, action_id: int, seen: Seen, act: Act, *, wait_s: fl
     """Try an action again whose time was over; no attempt of it can have gone out."""
     row, found = before(tx, action_id, act, seen, ActionState.FAILED)
     _must_have_its_key(row)
+    _must_not_have_moved(row, "It stays as it is.")
     return change(tx, row, act, "try again", ActionState.APPROVED, found, wait_s=wait_s)
 
 
@@ -107,6 +109,7 @@ def reopen(tx: Transaction, action_id: int, act: Act) -> Settled:
 
 def _must_be_harmless(row: sa.Row[Any], found: Finding, wait_s: float) -> None:
     evidence_must_be_in(row)
+    _must_not_have_moved(row, "Only a new key can go out there.")
     if found.verdict is VerdictWord.WAS_NOT_SENT:
         return
     if found.key_until is None:
@@ -114,6 +117,14 @@ def _must_be_harmless(row: sa.Row[Any], found: Finding, wait_s: float) -> None:
     if (found.key_until - row.now).total_seconds() <= wait_s:
         raise NotNow(
             f"The key ran out at {found.key_until:%H:%M} UTC; it would not stop a second copy any more."
+        )
+
+
+def _must_not_have_moved(row: sa.Row[Any], then: str) -> None:
+    """What stands in the row, and what a person read, names an account that nothing sends by any more."""
+    if row.moved:
+        raise NotNow(
+            f"It was written for {row.account}, and {row.provider} has another account in the configuration now. {then}"
         )
 
 

@@ -23,7 +23,8 @@ DELAY_S_MAX = 600.0  # the longest a provider's wish or our backoff holds one ac
 
 LOCK = """
 SELECT id, namespace, state, version, verdict, provider, account, policy, failures, evidence_s, content_digest, generation,
-       key_window_s, key_margin_s, retry_until, evidence_until, review_since, decided_send, key_digest IS NOT NULL AS key_kept, now() AS now
+       key_window_s, key_margin_s, retry_until, evidence_until, review_since, decided_send, key_digest IS NOT NULL AS key_kept,
+       now() AS now, nottwice.has_moved(provider, account) AS moved
 FROM nottwice.actions WHERE id = :id FOR NO KEY UPDATE
 """
 
@@ -65,8 +66,10 @@ def history(tx: Transaction, action_id: int) -> tuple[list[Attempt], list[Eviden
 
 
 def window_of(row: Any) -> Window:
-    """The window of a row that was read with its key, its patience and whether a person asked for this try."""
-    return Window(row.key_window_s, row.key_margin_s, row.retry_until, decided=row.decided_send)
+    """The window of a row that was read with its key, its patience, whether a person asked, and whether its account moved."""
+    return Window(
+        row.key_window_s, row.key_margin_s, row.retry_until, decided=row.decided_send, moved=row.moved
+    )
 
 
 def finding(tx: Transaction, row: Any) -> Finding:

@@ -35,12 +35,16 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class NotSent:
-    """Definitely not sent, may be tried again. `pauses` holds the whole provider account, not this action."""
+    """Definitely not sent, may be tried again. `pauses` holds the whole provider account, not this action.
+
+    `by_settings`: a key, a right or an address of ours is to blame; tried at once when settings are read anew.
+    """
 
     reason: str
     code: str = ""
     retry_after_s: float | None = None
     pauses: bool = False
+    by_settings: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,9 +113,11 @@ class Window:
     """How long the provider keeps our key, less our margin, and for how long we try at all.
 
     `decided`: a person asked for this try. It goes past the limits of patience, never past the key.
+    `moved`: its provider's name stands for another account now, where the key protects nothing.
     """
 
     key_window_s: float | None
     key_margin_s: float
     retry_until: datetime
     decided: bool = False
+    moved: bool = False

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from ledger import audit
 from ledger.database import Transaction
 from ledger.deciding import before, change, evidence_must_be_in, first, may_decide, must_be_complete
-from ledger.errors import NotAllowed, NotNow
+from ledger.errors import NotAllowed, NotNow, Stale
 from ledger.records import Act, Seen, Settled
 from ledger.states import ActionState
 
@@ -37,9 +37,13 @@ def ask_new_key(tx: Transaction, action_id: int, seen: Seen, act: Act, *, expire
     )
     return int(
         tx.one(
-            """INSERT INTO nottwice.requests (action_id, action_version, content_digest, wish, requested_by, expires_at, why, looked_at)
+            """INSERT INTO nottwice.requests (action_id, action_version, content_digest, wish, requested_by, expires_at, why, looked_at,
+                                              account)
                VALUES (:action_id, :version, :digest, 'resend_new_key', :person, now() + make_interval(secs => :s), :why,
-                       CAST(:looked_at AS text[])) RETURNING id""",
+                       CAST(:looked_at AS text[]),
+                       coalesce((SELECT p.account FROM nottwice.providers p WHERE p.name = :provider), :account)) RETURNING id""",
+            provider=row.provider,
+            account=row.account,
             action_id=action_id,
             version=row.version,
             digest=seen.content_digest,
@@ -62,6 +66,7 @@ def agree(tx: Transaction, request_id: int, act: Act, *, wait_s: float = 15.0) -
     seen = Seen(request.action_version, bytes(request.content_digest))
     row, found = before(tx, request.action_id, act, seen, ActionState.NEEDS_REVIEW)
     must_be_complete(act)
+    _must_mean_one_account(tx, request, row)
     _close_request(tx, request_id, act, "agreed")
     change(tx, row, act, "agreed: send again with a new key", ActionState.CLOSED, found)
     made = tx.one("SELECT * FROM nottwice.next_generation(:id, :wait_s)", id=row.id, wait_s=wait_s)
@@ -77,6 +82,14 @@ def agree(tx: Transaction, request_id: int, act: Act, *, wait_s: float = 15.0) -
         further=True,
     )
     return Settled(made.id, ActionState.APPROVED, audit_id, made.now, made.due_at)
+
+
+def _must_mean_one_account(tx: Transaction, request: sa.Row[Any], row: sa.Row[Any]) -> None:
+    now = tx.first("SELECT account FROM nottwice.providers WHERE name = :name", name=row.provider)
+    if request.account is not None and request.account != (now.account if now else row.account):
+        raise Stale(
+            f"{row.provider} has another account in the configuration since this was asked. Ask anew."
+        )
 
 
 def disagree(tx: Transaction, request_id: int, act: Act) -> int:

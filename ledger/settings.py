@@ -110,6 +110,10 @@ class Settings(Tables):
         for provider in self.providers.values():
             self.secret(provider.key)
 
+    def account_of(self, provider: str) -> str:
+        """The account that a configured provider's name stands for."""
+        return self.providers[provider].account or provider
+
     def rules(self, kind: str) -> KindRules:
         """What holds for one kind of action. A kind without a table of its own has the defaults: review, no approval.
 
@@ -120,7 +124,7 @@ class Settings(Tables):
         return KindRules(
             kind=kind,
             provider=action.provider,
-            account=provider.account or action.provider,
+            account=self.account_of(action.provider),
             policy=action.policy,
             approval=action.approval,
             key_window_s=provider.window_s,

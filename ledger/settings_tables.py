@@ -18,7 +18,7 @@ from ledger.settings_processes import (
 )
 from ledger.settings_retention import RetentionSettings
 from ledger.settings_sources import SourceSettings
-from ledger.settings_types import Name, Number, PositiveSeconds, Seconds, Table, wrong
+from ledger.settings_types import Count, Name, Number, PositiveSeconds, Seconds, Table, wrong
 
 # AgentMail's documentation: a key is kept for 24 h after completion. Inboxili has no keys.
 KEY_WINDOWS_S = {"agentmail": 86_400.0}
@@ -32,7 +32,8 @@ class ProviderSettings(Table):
 
     `window_s` is how long the provider keeps an idempotency key; left out, what its kind is known for. In its
     last `margin_s` the key is not used any more: the margin covers one call's `timeout_s`, one lease, and clocks
-    that run apart.
+    that run apart. Of one account a worker makes `sends_at_once` calls at once; left out, as many as leave each other
+    account one of [worker] send_slots.
     """
 
     kind: Literal["agentmail", "inboxili"]
@@ -42,6 +43,7 @@ class ProviderSettings(Table):
     window_s: PositiveSeconds | None = None
     margin_s: Seconds = 900.0
     timeout_s: PositiveSeconds = 30.0
+    sends_at_once: Count | None = None
     log_url: str = ""  # where a person finds the provider's own log
     endpoints: tuple[
         Name, ...

@@ -63,6 +63,9 @@ ACTION_TRANSITIONS: tuple[Transition, ...] = (
     Transition("proposed", "decline", "declined"),
     Transition("approved", "claim", "sending"),
     Transition("sending", "hand_back", "approved"),
+    Transition(
+        "sending", "stop", "needs_review"
+    ),  # it was written for an account that the configuration lacks
     Transition("sending", "verdict", "approved"),
     Transition("sending", "verdict", "sent"),
     Transition("sending", "verdict", "refused"),

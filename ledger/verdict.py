@@ -117,6 +117,8 @@ def _was_not_sent(case: Case) -> Finding:
         return Finding(ActionState.REFUSED, VerdictWord.WAS_NOT_SENT, (reason,), until)
     in_time = case.window.decided or (case.is_patient and (until is None or case.now < until))
     state = ActionState.APPROVED if in_time else ActionState.FAILED
+    if in_time and case.window.moved:  # what was approved, and what the key protects, is another account's
+        state = ActionState.NEEDS_REVIEW
     reasons = why_not_sent(case) + (() if in_time else ("The time in which we try by ourselves is over.",))
     return Finding(state, VerdictWord.WAS_NOT_SENT, reasons, until)
 
@@ -132,5 +134,5 @@ def _unknown(case: Case, state: ActionState, *, extra_attempt: bool = False) -> 
 
 def _may_try_unprotected(case: Case) -> bool:
     """Rather twice than not at all: once, for a provider without keys. After a key's window: never by itself."""
-    keyless = case.window.key_window_s is None
+    keyless = case.window.key_window_s is None and not case.window.moved
     return case.policy is Policy.RESEND and keyless and len(case.unsettled) <= RESENDS_MAX and case.is_patient

@@ -24,9 +24,9 @@ def unsettled(attempts: Sequence[Attempt], evidence: Sequence[Evidence] = ()) ->
 def key_ends(attempts: Sequence[Attempt], window: Window) -> datetime | None:
     """When the provider's key stops being safe: window less margin, counted from the first attempt's start.
 
-    None without a key, before a first attempt, and when two accounts were used: a key protects within one.
+    None without a key, before a first attempt, and when two accounts were used, or it moved: a key protects within one.
     """
-    if window.key_window_s is None or len({a.account for a in attempts}) != 1:
+    if window.key_window_s is None or window.moved or len({a.account for a in attempts}) != 1:
         return None
     first = min(a.started_at for a in attempts)
     return first + timedelta(seconds=window.key_window_s - window.key_margin_s)

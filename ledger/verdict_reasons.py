@@ -5,6 +5,8 @@ from __future__ import annotations
 from ledger.records import Attempt, OutcomeKind, PointsTo
 from ledger.verdict_case import IN_FLIGHT_MAX, Case, is_uncertain
 
+MOVED = "It was written for another account than its provider has in the configuration now; a key protects only within one."
+
 
 def why_safe(case: Case) -> tuple[str, ...]:
     first = case.clock(min(a.started_at for a in case.attempts))
@@ -21,6 +23,8 @@ def why_unknown(case: Case) -> tuple[str, ...]:
     if case.busy >= IN_FLIGHT_MAX:
         said = f"{case.provider} said {case.busy} times that this key is busy or was used with other content."
         reasons.append(f"{said} That needs a look.")
+    elif case.window.moved:
+        reasons.append(MOVED)
     elif case.window.key_window_s is None:
         reasons.append(f"{case.provider} has no key that would stop a second copy.")
     elif case.key_until is None:
@@ -40,12 +44,16 @@ def _what_happened(case: Case, attempt: Attempt) -> str:
 
 
 def why_not_sent(case: Case) -> tuple[str, ...]:
+    return (_why_certain(case), MOVED) if case.window.moved else (_why_certain(case),)
+
+
+def _why_certain(case: Case) -> str:
     if not case.attempts:
-        return ("It was never tried.",)
+        return "It was never tried."
     if any(is_uncertain(a) for a in case.attempts):
         at = case.clock(case.proofs(PointsTo.NOT_SENT)[-1].observed_at)
-        return (f"{case.provider}'s own record said at {at} that it was not sent.",)
-    return ("No try got further than connecting, or was turned away.",)
+        return f"{case.provider}'s own record said at {at} that it was not sent."
+    return "No try got further than connecting, or was turned away."
 
 
 def _span(seconds: float) -> str:

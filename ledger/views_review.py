@@ -224,6 +224,7 @@ ONE = """
 SELECT a.id, a.version, a.content_digest, a.kind, a.about, a.namespace, a.provider, a.account, a.policy, a.cost, a.cost_reason,
        a.state, a.generation, a.key_window_s, a.key_margin_s, a.retry_until, a.decided_send, a.event_id, a.created_at,
        a.evidence_until, a.due_at, a.message_id, a.settled_at, NOT a.content_gone AS content_kept, a.key_digest IS NOT NULL AS key_kept,
+       nottwice.has_moved(a.provider, a.account) AS moved,
        coalesce(r.recipients, '{}') AS recipients, coalesce(r.subject, '') AS subject, now() AS now,
        nottwice.seconds_since(coalesce(a.review_since, a.created_at)) AS waiting_s,
        (SELECT count(*) FROM nottwice.requests q WHERE q.action_id = a.id) AS asked_before,

@@ -21,6 +21,7 @@ from ledger.errors import Misconfigured, Unavailable
 from ledger.records import Worker
 from ledger.settings import Settings
 from worker import reload
+from worker.accounts import Accounts
 from worker.alone import MakingWay
 from worker.endpoints import EndpointWatch
 from worker.executor import BESIDE, Executor
@@ -134,7 +135,9 @@ class Daemon:
         self._left_over = LeftOver(own, settings)
         self._pruning = Pruning(own, settings)
         self._endpoints = EndpointWatch(database, settings, self._providers)
-        further = (looks, *self._left_over.duties, self._pruning.duty, self._endpoints.duty)
+        self._accounts = Accounts(own, settings)
+        duties = (self._pruning.duty, self._endpoints.duty, self._accounts.duty)
+        further = (looks, *self._left_over.duties, *duties)
         self._maintenance = Maintenance(own, settings.worker, *further)
         self._executor = Executor(database, settings, self._handlers, worker, self._heartbeat)
         self._sender = Sender(
@@ -212,6 +215,7 @@ class Daemon:
         self._sender.use(settings, anew.providers)
         self._reconciler.use(settings, anew.providers)
         self._left_over.use(settings)
+        self._accounts.use(settings)
         self._endpoints.use(settings, anew.providers)
         note("configuration read", config=str(settings.config), after_restart=anew.after_restart)
 

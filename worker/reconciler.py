@@ -78,8 +78,8 @@ class Reconciler:
         return lookup
 
     def _accounts(self) -> tuple[str, ...]:
-        now, providers = clock(), self._settings.providers
-        accounts = (providers[name].account or name for name in self._providers)
+        now = clock()
+        accounts = map(self._settings.account_of, self._providers)
         return tuple(account for account in accounts if self._rests_until.get(account, now) <= now)
 
     def _claim(self) -> LookUp | None:

@@ -10,10 +10,12 @@ import queue
 import random
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from uuid import UUID, uuid4
 
-from ledger import actions, answers, faults
+from ledger import actions, answers, faults, pauses
 from ledger.database import Database, outside_transactions, sqlstate
 from ledger.errors import LeaseLost, LedgerError, MayNotStart
 from ledger.records import AttemptRef, ClaimedAction, NotSent, Outcome, Unknown, Worker
@@ -24,11 +26,41 @@ from worker.providers import Provider
 
 RECORD_AGAIN_S = 0.5
 NEVER_STORED = ("22", "23", "42")  # the values themselves, or our statement: trying again would not help
+NO_WAY = (
+    "It was written for account {account} of provider {provider}, and the configuration has no such provider, or has "
+    "another account in its place. It was not sent."
+)
 NO_CALL = NotSent("The lease ran out before the call was made.", "lease")
 
 
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What a configuration gives, read whole: a call never meets one file's account with another's key."""
+
+    settings: Settings
+    providers: Mapping[str, Provider]
+
+    def way(self, claimed: ClaimedAction) -> Way | None:
+        """By whom this action goes. None: there is no such provider, or its name stands for another account now."""
+        provider = self.providers.get(claimed.provider)
+        if provider is None or self.settings.account_of(claimed.provider) != claimed.account:
+            return None
+        return Way(provider, self.settings.providers[claimed.provider].timeout_s)
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """A provider, and the total deadline of one call to it."""
+
+    provider: Provider
+    deadline_s: float
+
+
 class Sender:
-    """Up to `send_slots` calls at once, each on a thread of its own. `changed` is told when one ends."""
+    """Up to `send_slots` calls at once, each on a thread of its own. `changed` is told when one ends.
+
+    Of one account no more at once than its provider's `sends_at_once`: one that hangs does not hold up the others.
+    """
 
     def __init__(
         self,
@@ -45,13 +77,19 @@ class Sender:
         for _ in range(settings.worker.send_slots):
             self._free.put(uuid4())
         self._slots = settings.worker.send_slots
+        self._under_way: Counter[str] = Counter()  # calls by account
+        self._counting = threading.Lock()
         self._stopping = False
         self.use(settings, providers)
 
     def use(self, settings: Settings, providers: Mapping[str, Provider]) -> None:
         """Go on with other rules, addresses or keys; calls under way keep theirs."""
-        self._settings, self._providers = settings, providers
-        self._accounts = tuple(settings.providers[name].account or name for name in providers)
+        self._given = Given(settings, providers)
+        accounts = {settings.account_of(name) for name in providers}
+        most = max(1, self._slots - (len(accounts) - 1))  # so that each of the others has a slot
+        self._most = {
+            settings.account_of(name): settings.providers[name].sends_at_once or most for name in providers
+        }
 
     @property
     def calls(self) -> int:
@@ -59,8 +97,10 @@ class Sender:
 
     @property
     def accounts_with_room(self) -> tuple[str, ...]:
-        """The accounts whose actions can be taken now: of configured providers, while a slot is free."""
-        return () if self._stopping or self._free.empty() else self._accounts
+        """The accounts whose actions can be taken now: of configured providers, while a slot is free for them."""
+        if self._stopping or self._free.empty():
+            return ()
+        return tuple(account for account, most in self._most.items() if self._under_way[account] < most)
 
     def stop(self) -> None:
         """Begin nothing new: what is claimed but not started is handed back."""
@@ -70,6 +110,7 @@ class Sender:
         """Claim and start what the free slots can hold; returns how many calls began."""
         begun = 0
         while (accounts := self.accounts_with_room) and (claimed := self._claim(accounts)):
+            self._count(claimed.account, 1)
             name = f"send-{claimed.lease.action_id}"
             threading.Thread(
                 target=self._carry, args=(claimed, self._free.get()), name=name, daemon=True
@@ -77,12 +118,17 @@ class Sender:
             begun += 1
         return begun
 
+    def _count(self, account: str, calls: int) -> None:
+        with self._counting:
+            self._under_way[account] += calls
+
     def _claim(self, accounts: tuple[str, ...]) -> ClaimedAction | None:
-        asked_at, lease_s = clock(), self._settings.worker.lease_s
+        settings, asked_at = self._given.settings, clock()
+        lease_s = settings.worker.lease_s
         claimed = self._database.run(lambda tx: actions.claim(tx, self._worker, accounts, lease_s=lease_s))
         if claimed is not None:
             # Up to the call's total deadline and no longer: a call that hangs beyond it is anybody's to judge.
-            provider = self._settings.providers.get(claimed.provider)
+            provider = settings.providers.get(claimed.provider)
             self._heartbeat.hold(
                 claimed.lease, asked_at, renew_for_s=lease_s + (provider.timeout_s if provider else 0.0)
             )
@@ -94,52 +140,54 @@ class Sender:
 
     def _carry(self, claimed: ClaimedAction, writer: UUID) -> None:
         # Taken before the start: a configuration that is read meanwhile must not make a started call impossible.
-        provider, given = (
-            self._providers.get(claimed.provider),
-            self._settings.providers.get(claimed.provider),
-        )
+        way = self._given.way(claimed)
         try:
-            attempt = self._start(claimed, known=provider is not None and given is not None)
-            if attempt is not None and provider is not None and given is not None:
+            attempt = self._start(claimed, way)
+            if attempt is not None and way is not None:
                 faults.point("sender.after_start")
-                self._record(attempt, self._call(claimed, provider, given.timeout_s), writer)
+                self._record(claimed, attempt, self._call(claimed, way), writer)
         except LedgerError as error:  # the lease, or the database, is gone: sweep and verdict take over
             note("send given up", action_id=claimed.lease.action_id, error=str(error))
         except Exception as error:  # noqa: BLE001 - one action never ends the process
             note("send given up", action_id=claimed.lease.action_id, error=type(error).__name__)
         finally:
             self._heartbeat.release(claimed.lease)
+            self._count(claimed.account, -1)
             self._free.put(writer)
             self._changed()
 
-    def _start(self, claimed: ClaimedAction, *, known: bool) -> AttemptRef | None:
+    def _start(self, claimed: ClaimedAction, way: Way | None) -> AttemptRef | None:
         """Ask the judge, in a transaction of its own that is committed before the socket opens."""
-        lease = claimed.lease
-        if self._stopping or not known:
-            self._hand_back(claimed, "stopping" if self._stopping else "no such provider")
-            return None
         try:
-            return self._database.run(lambda tx: actions.start(tx, lease))
+            if not self._stopping and way is not None:
+                return self._database.run(lambda tx: actions.start(tx, claimed.lease))
+            self._hand_back(claimed, "stopping") if self._stopping else self._put_on_the_desk(claimed)
         except MayNotStart as refusal:
             self._hand_back(claimed, str(refusal))
-            return None
+        return None
 
     def _hand_back(self, claimed: ClaimedAction, why: str) -> None:
         state = self._database.run(lambda tx: actions.hand_back(tx, claimed.lease))
         note("action handed back", action_id=claimed.lease.action_id, state=state.value, why=why)
 
-    def _call(self, claimed: ClaimedAction, provider: Provider, deadline_s: float) -> Outcome:
+    def _put_on_the_desk(self, claimed: ClaimedAction) -> None:
+        """It may not go out under what the configuration has in that place; and it must not come round again at once."""
+        why = NO_WAY.format(provider=claimed.provider, account=claimed.account)
+        self._database.run(lambda tx: actions.stop(tx, claimed.lease, why))
+        note("action stopped", action_id=claimed.lease.action_id, state="needs_review", why=why)
+
+    def _call(self, claimed: ClaimedAction, way: Way) -> Outcome:
         faults.point("sender.before_call")
         if not self._heartbeat.is_sure(claimed.lease):  # we were stopped or cut off since the claim
             return NO_CALL
         try:
-            return outside_transactions(provider.send, claimed, deadline_s)
+            return outside_transactions(way.provider.send, claimed, way.deadline_s)
         except Exception as error:  # noqa: BLE001 - what a provider's table does not name is unknown
             return Unknown(f"{type(error).__name__} during the call")
         finally:
             faults.point("sender.after_call")
 
-    def _record(self, attempt: AttemptRef, outcome: Outcome, writer: UUID) -> None:
+    def _record(self, claimed: ClaimedAction, attempt: AttemptRef, outcome: Outcome, writer: UUID) -> None:
         """Write the answer to its attempt, however long the database is away: as long as this process lives."""
         kind = answers.kind_of(outcome).value
         while True:
@@ -158,4 +206,14 @@ class Sender:
                 time.sleep(RECORD_AGAIN_S * random.uniform(0.5, 1.0))
             else:
                 faults.point("sender.after_record")
-                return note("answered", action_id=attempt.action_id, outcome=kind, state=state.value)
+                note("answered", action_id=attempt.action_id, outcome=kind, state=state.value)
+                return self._announce(claimed.account, outcome)
+
+    def _announce(self, account: str, outcome: Outcome) -> None:
+        """One alert a pause, whichever process sees it first."""
+        if not isinstance(outcome, Unknown) and not (isinstance(outcome, NotSent) and outcome.pauses):
+            return
+        paused = self._database.run(lambda tx: pauses.announced(tx, account))
+        if paused is not None:
+            until = paused.paused_until.isoformat(timespec="seconds")
+            note("account paused", account=account, until=until, reason=paused.reason)

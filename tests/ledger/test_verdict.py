@@ -40,8 +40,10 @@ def tries(
     ]
 
 
-def window(key: float | None = KEY, *, over: bool = False, decided: bool = False) -> Window:
-    return Window(key, 900.0, NOW - DAY if over else NOW + DAY, decided=decided)
+def window(
+    key: float | None = KEY, *, over: bool = False, decided: bool = False, moved: bool = False
+) -> Window:
+    return Window(key, 900.0, NOW - DAY if over else NOW + DAY, decided=decided, moved=moved)
 
 
 def seen(points_to: PointsTo, *, proof: bool = True, ago: timedelta = timedelta(seconds=5)) -> Evidence:
@@ -86,6 +88,14 @@ CASES = [
     ("proof of not sent", tries(U), [seen(NOT_SENT)], window(NO_KEY), Policy.REVIEW, S.APPROVED, "was_not_sent"),
     ("proof of not sent, refused", tries(U, R), [seen(NOT_SENT)], window(NO_KEY), Policy.REVIEW, S.REFUSED, "was_not_sent"),
     ("proof of not sent, late", tries(U), [seen(NOT_SENT)], window(NO_KEY, over=True), Policy.REVIEW, S.FAILED, "was_not_sent"),
+    ("moved, never tried", [], [], window(moved=True), Policy.REVIEW, S.NEEDS_REVIEW, "was_not_sent"),
+    ("moved, not sent", tries(N), [], window(moved=True), Policy.REVIEW, S.NEEDS_REVIEW, "was_not_sent"),
+    ("moved, decided", tries(N), [], window(moved=True, decided=True), Policy.REVIEW, S.NEEDS_REVIEW, "was_not_sent"),
+    ("moved, time over", tries(N), [], window(moved=True, over=True), Policy.REVIEW, S.FAILED, "was_not_sent"),
+    ("moved, unknown", tries(U), [], window(moved=True), Policy.REVIEW, S.NEEDS_REVIEW, "nobody_knows"),
+    ("moved, keyless, resend", tries(U), [], window(NO_KEY, moved=True), Policy.RESEND, S.NEEDS_REVIEW, "nobody_knows"),
+    ("moved, accepted", tries(U, A), [], window(moved=True), Policy.REVIEW, S.SENT, "was_sent"),
+    ("moved, refused", tries(R), [], window(moved=True), Policy.REVIEW, S.REFUSED, "was_not_sent"),
     ("proof from before the try", tries(U), [seen(NOT_SENT, ago=2 * DAY)], window(NO_KEY), Policy.REVIEW, S.NEEDS_REVIEW, "nobody_knows"),
 ]  # fmt: skip
 

@@ -16,6 +16,7 @@ from ledger.records import InFlight, NotSent, Outcome, Refused, Unknown
 from worker.providers.content import one_line
 
 ANY = "*"
+BY_SETTINGS = (401, 403, 404)  # of what pauses an account: the key, its rights, the address
 RETRY_AFTER_S_MIN = 1.0  # "0" means soon, not a busy loop
 RETRY_AFTER_S_MAX = 600.0  # longer than this an account is not left alone without another look
 MESSAGE_ID_CHARS_MAX = 998  # a line of RFC 5322
@@ -53,7 +54,8 @@ def classify(table: Sequence[Rule], answer: Answer, now: datetime | None = None)
     code = answer.code[:100]
     if rule.outcome is NotSent:
         after_s = retry_after_s(answer.retry_after, now or datetime.now(UTC))
-        return NotSent(reason, code, after_s, rule.pauses)
+        by_settings = rule.pauses and answer.status in BY_SETTINGS
+        return NotSent(reason, code, after_s, rule.pauses, by_settings)
     return rule.outcome(reason, code)
 
 
