@@ -28,9 +28,10 @@ from ledger.records import (
     Unknown,
 )
 from worker.providers.agentmail_endpoints import listed
-from worker.providers.agentmail_line import NEVER_LEFT, Account, answer, part
+from worker.providers.agentmail_line import Account, answer
 from worker.providers.agentmail_search import Wanted, not_looked, search, wanted_of
 from worker.providers.content import Unsendable, addresses, inbox_of, request_of, subject_of
+from worker.providers.httpx_line import NEVER_LEFT, part
 from worker.providers.outcomes import Answer, Rule, classify, given_up, message_id_of
 from worker.providers.wire import Line, within
 

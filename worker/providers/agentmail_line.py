@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
-from urllib.parse import quote
 
 # Else the package imports these at their first use: 0.2 s of processor time, within the deadline of a call.
 import agentmail.inboxes.client
@@ -21,13 +20,12 @@ from agentmail import AgentMail as Client
 from agentmail.core.api_error import ApiError
 from agentmail.environment import AgentMailEnvironment
 
-from worker.providers.content import Unsendable, one_line
+from worker.providers.content import one_line
+from worker.providers.httpx_line import connected
 from worker.providers.outcomes import Answer
-from worker.providers.wire import Line, checked, connect_s, is_loopback
+from worker.providers.wire import Line, checked
 
 PUBLIC = "https://api.agentmail.to"
-# The connection never stood (TLS included), or the proxy did not open it: the request cannot have left.
-NEVER_LEFT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError)
 
 
 class Account:
@@ -46,38 +44,11 @@ class Account:
 
     @contextmanager
     def client(self, line: Line, deadline_s: float) -> Iterator[tuple[Client, dict[str, Any]]]:
-        """The package's client, and the options of each call.
-
-        On a connection of its own: a kept one that the server just closed makes a send uncertain.
-        """
-        with self._http(line, deadline_s) as http:
+        """The package's client, and the options of each call."""
+        with connected(self._url, self._tls, line, deadline_s) as http:
             environment = AgentMailEnvironment(http=self._url, websockets="")
             client = Client(environment=environment, api_key=self._key, httpx_client=http)
             yield client, {"request_options": {"max_retries": 0, "timeout_in_seconds": http.timeout}}
-
-    def _http(self, line: Line, deadline_s: float) -> httpx.Client:
-        def watch(request: httpx.Request) -> None:
-            request.extensions["trace"] = lambda step, facts: _hold(line, step, facts)
-
-        def begun(response: httpx.Response) -> None:
-            line.status, line.retry_after = response.status_code, response.headers.get("retry-after")
-            if line.keeps_body:
-                line.body = response.read()
-
-        return httpx.Client(
-            timeout=httpx.Timeout(deadline_s, connect=connect_s(deadline_s)),
-            follow_redirects=False,
-            verify=self._tls,
-            trust_env=not is_loopback(self._url),
-            event_hooks={"request": [watch], "response": [begun]},
-        )
-
-
-def part(given: str) -> str:
-    """An id as one part of the path. Quoting leaves dots alone, and two of them climb out of the inbox."""
-    if given in (".", ".."):
-        raise Unsendable(f"{given!r} is no id.")
-    return quote(given, safe="")
 
 
 def answer(line: Line, error: ApiError) -> Answer:
@@ -87,9 +58,3 @@ def answer(line: Line, error: ApiError) -> Answer:
     code = next((c for c in (members.get("code"), members.get("name")) if isinstance(c, str)), "")
     words = members.get("message") or members.get("errors") or ""
     return Answer(error.status_code or 0, one_line(code), str(words), line.retry_after)
-
-
-def _hold(line: Line, step: str, facts: Mapping[str, Any]) -> None:
-    """httpcore's steps, by its documented `trace` extension."""
-    if step.endswith(("connect_tcp.complete", "start_tls.complete")):
-        line.hold(facts["return_value"].get_extra_info("socket"))

@@ -13,9 +13,10 @@ from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from ledger.records import Unanswered
-from worker.providers.agentmail_line import Account, part
+from worker.providers.agentmail_line import Account
 from worker.providers.agentmail_search import not_looked
 from worker.providers.content import Unsendable
+from worker.providers.httpx_line import part
 from worker.providers.outcomes import message_id_of
 from worker.providers.wire import Line, within
 

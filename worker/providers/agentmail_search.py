@@ -18,8 +18,9 @@ import httpx
 from agentmail.core.api_error import ApiError
 
 from ledger.records import Answered, LookUp, PointsTo, Sighting, Unanswered
-from worker.providers.agentmail_line import NEVER_LEFT, answer, part
+from worker.providers.agentmail_line import answer
 from worker.providers.content import Unsendable, addresses, inbox_of, one_line, request_of, split, subject_of
+from worker.providers.httpx_line import NEVER_LEFT, part
 from worker.providers.outcomes import message_id_of, retry_after_s
 from worker.providers.wire import Line
 
