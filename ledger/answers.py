@@ -132,7 +132,8 @@ def _write_answer(tx: Transaction, attempt: AttemptRef, outcome: Outcome, kind: 
     said = ("", "") if isinstance(outcome, Accepted) else (outcome.reason, outcome.code)
     written = tx.execute(
         """UPDATE nottwice.action_attempts
-           SET answered_at = clock_timestamp(), outcome = :outcome, reason = :reason, code = :code, message_id = :message_id
+           SET answered_at = clock_timestamp(), outcome = :outcome, reason = :reason, code = :code, message_id = :message_id,
+               sent_as = :sent_as
            WHERE id = :id AND action_id = :action_id AND token = :token AND answered_at IS NULL""",
         id=attempt.attempt_id,
         action_id=attempt.action_id,
@@ -141,6 +142,7 @@ def _write_answer(tx: Transaction, attempt: AttemptRef, outcome: Outcome, kind: 
         reason=_storable(said[0])[:2000],
         code=_storable(said[1])[:200],
         message_id=outcome.message_id if isinstance(outcome, Accepted) else None,
+        sent_as=outcome.sent_as if isinstance(outcome, Unknown) else None,
     )
     if written.rowcount != 1:
         raise LeaseLost(f"Attempt {attempt.attempt_id} has its answer already; this one was not written.")

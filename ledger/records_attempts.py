@@ -57,10 +57,11 @@ class InFlight:
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """The request may or may not have been carried out."""
+    """The request may or may not have been carried out. `sent_as` is the id by which the provider can be asked."""
 
     reason: str
     code: str = ""
+    sent_as: str | None = None
 
 
 Outcome = Accepted | Refused | NotSent | InFlight | Unknown

@@ -14,7 +14,8 @@ from ledger.records_attempts import PointsTo
 class LookUp:
     """One question about one send, under our claim. It may have gone out from `first_try_at` on.
 
-    `last_try_at` is when the last try that could have sent it ended.
+    `last_try_at` is when the last try that could have sent it ended. `sent_as` is what the provider called a try of
+    which it could not say more, `provider_key` our key there; each is None where there is none.
     """
 
     id: int
@@ -26,6 +27,8 @@ class LookUp:
     content: bytes
     first_try_at: datetime
     last_try_at: datetime
+    provider_key: str | None = None
+    sent_as: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
