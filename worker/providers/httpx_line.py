@@ -7,14 +7,14 @@ an httpx client, and for APIs without a package.
 from __future__ import annotations
 
 import ssl
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, cast
 from urllib.parse import quote
 
 import httpx
 
 from worker.providers.content import Unsendable
-from worker.providers.wire import Line, connect_s, is_loopback
+from worker.providers.wire import BODY_BYTES_MAX, Line, connect_s, is_loopback
 
 # The connection never stood (TLS included), or the proxy did not open it: the request cannot have left.
 NEVER_LEFT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError)
@@ -28,6 +28,7 @@ def connected(url: str, tls: ssl.SSLContext, line: Line, deadline_s: float) -> h
 
     def begun(response: httpx.Response) -> None:
         line.status, line.retry_after = response.status_code, response.headers.get("retry-after")
+        response.stream = _Bounded(cast(httpx.SyncByteStream, response.stream))
         if line.keeps_body:
             line.body = response.read()
 
@@ -38,6 +39,24 @@ def connected(url: str, tls: ssl.SSLContext, line: Line, deadline_s: float) -> h
         trust_env=not is_loopback(url),
         event_hooks={"request": [watch], "response": [begun]},
     )
+
+
+class _Bounded(httpx.SyncByteStream):
+    """What is read of an answer, and no more than an answer can have."""
+
+    def __init__(self, stream: httpx.SyncByteStream) -> None:
+        self._stream = stream
+
+    def __iter__(self) -> Iterator[bytes]:
+        size = 0
+        for piece in self._stream:
+            size += len(piece)
+            if size > BODY_BYTES_MAX:
+                raise httpx.ReadError("The answer does not come to an end.")
+            yield piece
+
+    def close(self) -> None:
+        self._stream.close()
 
 
 def part(given: str) -> str:

@@ -47,12 +47,27 @@ def urlopen(request: urllib.request.Request, *, timeout: float) -> Any:
     return opener.open(request, timeout=timeout)
 
 
+class _Answer(http.client.HTTPResponse):
+    def read(self, amt: int | None = None) -> bytes:
+        """As it comes, but never more than an answer can have."""
+        if amt is not None or (self.length is not None and self.length <= wire.BODY_BYTES_MAX):
+            return super().read(amt)
+        body = super().read(wire.BODY_BYTES_MAX + 1)
+        if len(body) > wire.BODY_BYTES_MAX:
+            raise http.client.IncompleteRead(body[:0])
+        return body
+
+
 class _Plain(http.client.HTTPConnection):
+    response_class = _Answer
+
     def connect(self) -> None:
         _connect(self, super().connect)
 
 
 class _Secure(http.client.HTTPSConnection):
+    response_class = _Answer
+
     def connect(self) -> None:
         _connect(self, super().connect)
 

@@ -23,6 +23,7 @@ from ledger.errors import Misconfigured
 
 T = TypeVar("T")
 CONNECT_S_MAX = 10.0
+BODY_BYTES_MAX = 16 * 2**20  # of an answer: a full page of a list has a tenth of it
 
 
 class Line:
