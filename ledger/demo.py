@@ -66,7 +66,8 @@ def _secrets(settings: Settings) -> dict[str, str]:
         for name in source.secrets:
             made[name] = new_secret(source)
     for provider in settings.providers.values():
-        made[provider.key] = secrets.token_urlsafe(32)
+        if provider.key:
+            made[provider.key] = secrets.token_urlsafe(32)
     return made
 
 

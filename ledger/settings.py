@@ -30,15 +30,10 @@ from ledger.settings_processes import (
     SupervisorSettings,
     WorkerSettings,
 )
+from ledger.settings_providers import ProviderSettings, known
 from ledger.settings_retention import RetentionSettings
 from ledger.settings_sources import SourceSettings
-from ledger.settings_tables import (
-    KEY_WINDOWS_S,
-    ActionSettings,
-    AlertSettings,
-    ProviderSettings,
-    Tables,
-)
+from ledger.settings_tables import ActionSettings, AlertSettings, Tables
 from ledger.settings_words import explain, explain_syntax
 
 if TYPE_CHECKING:
@@ -108,7 +103,8 @@ class Settings(Tables):
             for name in source.secrets:
                 self.secret(name)
         for provider in self.providers.values():
-            self.secret(provider.key)
+            if provider.key:
+                self.secret(provider.key)
 
     def account_of(self, provider: str) -> str:
         """The account that a configured provider's name stands for."""
@@ -223,7 +219,7 @@ def read_tables(file: Path, ports: Mapping[str, int]) -> Tables:
 
 
 def _filled(tree: dict[str, Any], ports: Mapping[str, int]) -> dict[str, Any]:
-    """What follows when it is left out: a source's namespace, a provider's account and the life of its keys."""
+    """What follows when it is left out: a source's namespace, a provider's account, and what its kind is known for."""
     for kind, member in (("sources", "namespace"), ("providers", "account")):
         tables = tree.get(kind)
         for name, table in tables.items() if isinstance(tables, dict) else ():
@@ -232,8 +228,9 @@ def _filled(tree: dict[str, Any], ports: Mapping[str, int]) -> dict[str, Any]:
                 for address in ADDRESSES:
                     if isinstance(table.get(address), str):
                         table[address] = _with_ports(table[address], ports)
-                if table.get("kind") in KEY_WINDOWS_S and kind == "providers":
-                    table.setdefault("window_s", KEY_WINDOWS_S[table["kind"]])
+                if kind == "providers":
+                    for name, value in known(table.get("kind")).items():
+                        table.setdefault(name, value)
     return tree
 
 

@@ -1,9 +1,9 @@
-"""The whole configuration file, and its tables about providers and alerts."""
+"""The whole configuration file, and its table about alerts."""
 
 from __future__ import annotations
 
 import re
-from typing import Annotated, Literal, Self
+from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
@@ -16,38 +16,14 @@ from ledger.settings_processes import (
     SupervisorSettings,
     WorkerSettings,
 )
+from ledger.settings_providers import ProviderSettings
 from ledger.settings_retention import RetentionSettings
 from ledger.settings_sources import SourceSettings
-from ledger.settings_types import Count, Name, Number, PositiveSeconds, Seconds, Table, wrong
+from ledger.settings_types import Name, Number, PositiveSeconds, Seconds, Table, wrong
 
-# AgentMail's documentation: a key is kept for 24 h after completion. Inboxili has no keys.
-KEY_WINDOWS_S = {"agentmail": 86_400.0}
 # Of a stop, for what comes after worker and receiver: a second each for console, sandbox and the way from one to the next.
 STOP_AFTERWARDS_S = 3.0
 URL_SAFE = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
-
-
-class ProviderSettings(Table):
-    """`[providers.NAME]`: through whom actions go out. `key` is the name of a secret.
-
-    `window_s` is how long the provider keeps an idempotency key; left out, what its kind is known for. In its
-    last `margin_s` the key is not used any more: the margin covers one call's `timeout_s`, one lease, and clocks
-    that run apart. Of one account a worker makes `sends_at_once` calls at once; left out, as many as leave each other
-    account one of [worker] send_slots.
-    """
-
-    kind: Literal["agentmail", "inboxili"]
-    base_url: str = ""
-    key: Name
-    account: str = ""
-    window_s: PositiveSeconds | None = None
-    margin_s: Seconds = 900.0
-    timeout_s: PositiveSeconds = 30.0
-    sends_at_once: Count | None = None
-    log_url: str = ""  # where a person finds the provider's own log
-    endpoints: tuple[
-        Name, ...
-    ] = ()  # ids of the webhook endpoints that lead to us, where their addresses do not tell
 
 
 class AlertSettings(Table):

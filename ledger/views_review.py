@@ -16,14 +16,13 @@ import sqlalchemy as sa
 from ledger import answers
 from ledger.database import Transaction
 from ledger.records import Attempt, Evidence, Policy, Role
+from ledger.settings_providers import LABELS
 from ledger.verdict import Finding, verdict
 
 T = TypeVar("T")
 Segment = Literal["uncertain", "to_approve", "second_person"]
 Place = tuple[bool, int, datetime, int]  # where a page of the queue ends
 SEES_HEADS = frozenset({Role.SUPPORT, Role.AUDITOR, Role.ADMIN})
-# The providers' names as they write them; an own name in the configuration is shown as it is.
-PROVIDERS = {"agentmail": "AgentMail", "inboxili": "Inboxili"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,7 +260,7 @@ def version(tx: Transaction, action_id: int) -> int | None:
 
 
 def provider_name(name: str) -> str:
-    return PROVIDERS.get(name, name)
+    return LABELS.get(name, name)
 
 
 @dataclass(frozen=True, slots=True)

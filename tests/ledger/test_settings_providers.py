@@ -1,0 +1,100 @@
+"""`[providers.NAME]`: what each kind takes, and what it refuses with its line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ledger.errors import Misconfigured
+from ledger.settings import load
+from ledger.settings_mailera import MaileraSpelling
+from ledger.settings_providers import ProviderSettings
+
+
+def provider(text: str, folder: Path) -> ProviderSettings:
+    file = folder / "nottwice.toml"
+    file.write_text("[providers.p]\n" + text)
+    return load(file).providers["p"]
+
+
+MAILERA = 'kind = "mailera"\nkey = "k"\nbase_url = "https://mail.example"\n'
+SPELLING = MAILERA + "[providers.p.spelling]\n"
+AGENTMAIL = 'kind = "agentmail"\nkey = "k"\n'
+INBOXILI = 'kind = "inboxili"\nkey = "k"\n'
+SMTP = 'kind = "smtp"\nbase_url = "smtp://mail.example"\n'
+
+
+def test_what_a_kind_is_known_for(tmp_path: Path) -> None:
+    found = [provider(text, tmp_path) for text in (AGENTMAIL, INBOXILI, MAILERA, SMTP)]
+    assert [one.window_s for one in found] == [86_400.0, None, 86_400.0, None]
+    assert [one.timeout_s for one in found] == [30.0, 30.0, 30.0, 660.0]
+
+
+@pytest.mark.parametrize(
+    ("more", "server"),
+    [
+        ("", ("mail.example", 587)),
+        ('security = "tls"\n', ("mail.example", 465)),
+        ('security = "plain"\nunencrypted = true\n', ("mail.example", 25)),
+    ],
+)
+def test_a_mail_servers_port_follows_from_its_security(
+    tmp_path: Path, more: str, server: tuple[str, int]
+) -> None:
+    assert provider(SMTP + more, tmp_path).server == server
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "[::1]"])
+def test_plain_is_allowed_to_this_machine(tmp_path: Path, host: str) -> None:
+    table = f'kind = "smtp"\nbase_url = "smtp://{host}:2525"\nsecurity = "plain"\n'
+    assert provider(table, tmp_path).server == (host.strip("[]"), 2525)
+
+
+def test_what_is_assumed_of_mailera_is_said_in_one_place() -> None:
+    assert MaileraSpelling().send_id_path == "id"
+    assert ProviderSettings(kind="mailera", key="k", base_url="https://x").spelling == MaileraSpelling()
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ('kind = "postmark"\nkey = "k"\n', "line 2: [providers.p] kind must be one of agentmail, inboxili, mailera, smtp"),
+        ('kind = "agentmail"\n', "line 1: [providers.p] key is missing."),
+        (AGENTMAIL + 'base_url = "api.agentmail.to"\n', "line 4: [providers.p] base_url is no address of an API"),
+        (AGENTMAIL + 'base_url = "http://x:99999"\n', "line 4: [providers.p] base_url is no address of an API"),
+        (AGENTMAIL + 'user = "me"\n', "line 4: [providers.p] user is not for kind agentmail; kind smtp takes it."),
+        (AGENTMAIL + "[providers.p.spelling]\n", "[providers.p] spelling is not for kind agentmail; kind mailera takes it."),
+        (INBOXILI + 'endpoints = ["ep"]\n', "line 4: [providers.p] endpoints is not for kind inboxili; kind agentmail takes it."),
+        (INBOXILI + "window_s = 60\n", "line 4: [providers.p] window_s is not for kind inboxili, which has no idempotency keys."),
+        (SMTP + "window_s = 60\n", "line 4: [providers.p] window_s is not for kind smtp, which has no idempotency keys."),
+        ('kind = "mailera"\nkey = "k"\n', "[providers.p] base_url is missing; Mailera does not publish one"),
+        (SPELLING + 'auth_header = "X Key"\n', "line 6: [providers.p.spelling] auth_header is no name of a header"),
+        (SPELLING + 'auth_header = "Idempotency-Key"\n', "line 6: [providers.p.spelling] auth_header is no name of a header that"),
+        (SPELLING + 'auth_prefix = "a\\nb"\n', "line 6: [providers.p.spelling] auth_prefix is no beginning"),
+        (SPELLING + 'code_path = "a..b"\n', "line 6: [providers.p.spelling] code_path has an empty part"),
+        (SPELLING + 'to_path = ""\n', "line 6: [providers.p.spelling] to_path is empty; without it nothing can be sent"),
+        (SPELLING + 'send_id_path = ""\n', "line 6: [providers.p.spelling] send_id_path is empty"),
+        (SPELLING + 'cc_path = "to"\n', "line 6: [providers.p.spelling] cc_path stands where to_path does."),
+        (SPELLING + 'html_path = "text.html"\n', "line 6: [providers.p.spelling] html_path stands where text_path does."),
+        (SPELLING + 'in_flight = ["busy"]\n', "line 6: [providers.p.spelling] in_flight is a list of statuses from 400"),
+        (SPELLING + 'in_flight = ["202"]\n', "line 6: [providers.p.spelling] in_flight is a list of statuses from 400"),
+        (SPELLING + 'mismatch = ["409"]\n', "line 6: [providers.p.spelling] mismatch has 409, which in_flight has as well."),
+        (SPELLING + 'lookup_by = "key"\n', "line 6: [providers.p.spelling] lookup_by is not a setting; did you mean look_up_by?"),
+        (SPELLING + 'look_up_by = "id"\n', "line 6: [providers.p.spelling] look_up_by must be one of"),
+        ('kind = "smtp"\n', "[providers.p] base_url is no mail server; write it as smtp://host or smtp://host:587."),
+        ('kind = "smtp"\nbase_url = "https://x"\n', "line 3: [providers.p] base_url is no mail server"),
+        ('kind = "smtp"\nbase_url = "smtp://u:p@x"\n', "line 3: [providers.p] base_url is no mail server"),
+        ('kind = "smtp"\nbase_url = "smtp://x:smtp"\n', "line 3: [providers.p] base_url is no mail server"),
+        (SMTP + 'user = "me"\n', "[providers.p] key is missing."),
+        (SMTP + 'key = "k"\n', "[providers.p] user is missing, and the password that `key` names is for nobody."),
+        (SMTP + 'security = "ssl"\n', "line 4: [providers.p] security must be one of starttls, tls, plain"),
+        (SMTP + 'security = "plain"\n', "line 4: [providers.p] security is plain, which sends password and letters readable"),
+        (SMTP + 'helo = "a b"\n', "line 4: [providers.p] helo is no name of a host"),
+        (SMTP + "step_s = 700\n", "line 4: [providers.p] step_s is 700; the whole call has 660 (timeout_s)."),
+    ],
+)  # fmt: skip
+def test_a_mistake_is_named_with_its_line(tmp_path: Path, text: str, sentence: str) -> None:
+    with pytest.raises(Misconfigured) as refused:
+        provider(text, tmp_path)
+    assert sentence in str(refused.value)
