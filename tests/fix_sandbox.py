@@ -162,7 +162,7 @@ def claimed(
 
 @pytest.fixture(scope="session")
 def one_sandbox() -> Iterator[Sandbox]:
-    with Sandbox(Store(), {"agentmail": "am-key", "inboxili": "ix-key"}) as running:
+    with Sandbox(Store(), {"agentmail": "am-key", "inboxili": "ix-key", "mailera": "ml-key"}) as running:
         yield running
 
 

@@ -7,7 +7,7 @@ from uuid import uuid4
 
 import pytest
 
-from ledger import answers, decisions, lookups
+from ledger import actions, answers, decisions, lookups
 from ledger.errors import LeaseLost, NotAllowed, NotNow
 from ledger.records import (
     Answered,
@@ -21,6 +21,7 @@ from ledger.records import (
     Role,
     Sighting,
     Unanswered,
+    Unknown,
     Worker,
 )
 from ledger.states import ActionState
@@ -81,6 +82,23 @@ def taken(sends: Sends, action_id: int) -> LookUp:
 def evidence(sends: Sends, action_id: int) -> list[tuple[str, str, bool, str | None]]:
     rows = sends.rows("SELECT * FROM nottwice.evidence WHERE action_id = :id ORDER BY id", id=action_id)
     return [(row.found, row.points_to, row.proof, row.message_id) for row in rows]
+
+
+def test_a_look_up_knows_what_the_provider_called_the_try_and_our_key(sends: Sends) -> None:
+    """Mailera may say that it does not know, under an id that can be asked about: the last one of them."""
+    first = sends.proposed(KEYED)
+    for outcome in (
+        Unknown("Unknown.", "unknown", "snd_1"),
+        Unknown("Unknown.", "unknown", "snd_2"),
+        UNKNOWN,
+    ):
+        sends.tried(first, outcome)
+    sends.sql("UPDATE nottwice.actions SET retry_until = now() WHERE id = :id", id=first)
+    sends.by_worker.run(actions.expire)
+    lookup = taken(sends, first)
+    (key,) = sends.rows("SELECT provider_key FROM nottwice.actions WHERE id = :id", id=first)
+    assert (lookup.sent_as, lookup.provider_key) == ("snd_2", key.provider_key)
+    assert taken(sends, in_doubt(sends)).sent_as is None
 
 
 # ── When ──────────────────────────────────────────────────────────────────────────────────────────────

@@ -13,13 +13,17 @@ from typing import Any
 import pytest
 
 from ledger.records import ClaimedAction, Email, Outcome
+from ledger.settings_mailera import MaileraSpelling
 from tests.fix_sandbox import RawServer, Script, claimed
 from worker.providers import Provider
 from worker.providers.agentmail import AgentMail
 from worker.providers.inboxili import Inboxili
+from worker.providers.mailera import Mailera
 
 DEADLINE_S = 5.0
-EACH = pytest.mark.parametrize("kind", ["agentmail", "inboxili"])
+KINDS = ("agentmail", "inboxili", "mailera")  # over HTTP
+EACH = pytest.mark.parametrize("kind", KINDS)
+SPELLING = MaileraSpelling(mismatch=("409:key_reused",))  # as the sandbox spells it
 RECEIPT = Email(
     to=("ana@example.com",),
     subject="Your receipt",
@@ -31,11 +35,13 @@ RECEIPT = Email(
 def provider_at(kind: str, url: str, key: str | None = None) -> Provider:
     if kind == "agentmail":
         return AgentMail("agentmail", url, key or "am-key")
+    if kind == "mailera":
+        return Mailera("mailera", url, key or "ml-key", SPELLING)
     return Inboxili("inboxili", url + "/api/v1", key or "ix-key")
 
 
 def action(kind: str, **changes: Any) -> ClaimedAction:
-    key = "key-1" if kind == "agentmail" else None
+    key = None if kind == "inboxili" else "key-1"
     return claimed(RECEIPT.content() | changes, key=key)
 
 
@@ -59,7 +65,7 @@ def reset(connection: socket.socket) -> None:
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
 
-GOOD = b'{"status":"sent","message_id":"<a@b>","thread_id":"t"}'
+GOOD = b'{"status":"sent","message_id":"<a@b>","thread_id":"t","id":"snd_1"}'
 BROKEN: dict[str, Script] = {
     "closed without a byte": lambda _: None,
     "reset": reset,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from collections.abc import Callable
 
 import pytest
@@ -10,6 +11,8 @@ import pytest
 from ledger.records import Accepted, NotSent, Unknown
 from tests.fix_sandbox import RawServer, Sandbox, Script
 from tests.worker.calls import BROKEN, EACH, GOOD, answer, outcome_at, send
+from worker.providers import httpx_line, wire
+from worker.sandbox.sends import send_id
 
 
 @EACH
@@ -17,10 +20,11 @@ def test_accepted(sandbox: Sandbox, kind: str) -> None:
     outcome = outcome_at(kind, sandbox.url)
     (mail,) = sandbox.mails
     assert isinstance(outcome, Accepted)
-    assert outcome.message_id == mail["message_id"]
+    named = mail["message_id"] if kind != "mailera" else send_id(mail["message_id"])
+    assert outcome.message_id == named
     assert outcome.thread_id == (mail["thread_id"] if kind == "agentmail" else None)
     assert mail["recipients"] == ["ana@example.com"]
-    assert mail["idempotency_key"] == ("key-1" if kind == "agentmail" else None)
+    assert mail["idempotency_key"] == (None if kind == "inboxili" else "key-1")
 
 
 NO_ACCEPTANCE = {
@@ -44,7 +48,8 @@ def test_a_200_without_a_message_id_is_unknown(
     raw_server: Callable[[Script], RawServer], kind: str, case: str
 ) -> None:
     body = NO_ACCEPTANCE[case]
-    server = raw_server(answer(body if isinstance(body, str) else json.dumps(body)))
+    spelled = body if isinstance(body, str) else json.dumps(body)
+    server = raw_server(answer(spelled.replace("message_id", "id") if kind == "mailera" else spelled))
     assert isinstance(outcome_at(kind, server.url), Unknown)
     assert len(server.requests) == 1
 
@@ -78,3 +83,29 @@ def test_a_redirect_is_not_followed(
     assert isinstance(outcome_at(kind, server.url), Unknown)
     assert elsewhere.requests == []
     assert len(server.requests) == 1
+
+
+@EACH
+@pytest.mark.parametrize(
+    "framing", ["Transfer-Encoding: chunked", "Connection: close", "Content-Length: 99999999"]
+)
+def test_an_answer_that_fills_the_memory_is_unknown(
+    raw_server: Callable[[Script], RawServer], kind: str, framing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wire, "BODY_BYTES_MAX", 100_000)
+    monkeypatch.setattr(httpx_line, "BODY_BYTES_MAX", 100_000)
+    piece = b" " * 10_000
+    piece = b"2710\r\n" + piece + b"\r\n" if "chunked" in framing else piece
+    written = 0
+
+    def endless(connection: socket.socket) -> None:
+        nonlocal written
+        connection.sendall(f"HTTP/1.1 200 OK\r\n{framing}\r\n\r\n".encode())
+        while True:  # ends when the caller hangs up
+            connection.sendall(piece)
+            written += len(piece)
+
+    outcome = outcome_at(kind, raw_server(endless).url, 30.0)
+    assert isinstance(outcome, Unknown)
+    assert outcome.code != "deadline"
+    assert written < 20_000_000

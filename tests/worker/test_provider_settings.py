@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from ledger.errors import Misconfigured
 from ledger.settings import ProviderSettings, Settings
-from tests.worker.calls import EACH
+from ledger.settings_providers import LABELS, Kind
+from tests.worker.calls import EACH, provider_at
 from worker import providers
 from worker.providers.agentmail import AgentMail
 
@@ -33,8 +34,10 @@ def test_providers_are_built_by_their_kind(monkeypatch: pytest.MonkeyPatch) -> N
     "address", ["api.agentmail.to", "ftp://x", "http://", "https://x/?a=b", "https://x/#y"]
 )
 @EACH
-def test_an_address_that_is_none_stops_the_start(
-    monkeypatch: pytest.MonkeyPatch, kind: str, address: str
-) -> None:
+def test_an_address_that_is_none_makes_no_provider(kind: str, address: str) -> None:
     with pytest.raises(Misconfigured, match="base_url"):
-        providers.build_all(configured(monkeypatch, kind=kind, base_url=address))
+        provider_at(kind, address)
+
+
+def test_every_kind_of_the_configuration_can_be_built() -> None:
+    assert set(providers.KINDS) | {"smtp"} == set(get_args(Kind)) == set(LABELS)

@@ -8,15 +8,13 @@ import pytest
 
 from ledger.records import NotSent, Refused, Unknown
 from tests.fix_sandbox import Sandbox
-from tests.worker.calls import DEADLINE_S, EACH, action, outcome_at, provider_at
+from tests.worker.calls import DEADLINE_S, EACH, SPELLING, action, outcome_at, provider_at
 from worker.providers import agentmail, inboxili
+from worker.providers.mailera_answers import rows
 
 CODES = {"*": "some_code", "": None}
-ROWS = [
-    (kind, rule)
-    for kind, module in (("agentmail", agentmail), ("inboxili", inboxili))
-    for rule in module.TABLE
-]
+TABLES = {"agentmail": agentmail.TABLE, "inboxili": inboxili.TABLE, "mailera": rows(SPELLING)}
+ROWS = [(kind, rule) for kind, table in TABLES.items() for rule in table]
 
 
 @pytest.mark.parametrize(

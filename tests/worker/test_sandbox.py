@@ -256,7 +256,7 @@ WRONG = [
     {"stat": 500},
     {"status": "500"},
     {"status": 42},
-    {"provider": "mailera"},
+    {"provider": "postmark"},
     {"count": 0},
     {"rate": 2},
     {"delay_s": -1},

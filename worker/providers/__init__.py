@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ledger.errors import Misconfigured
-from ledger.settings import Settings
+from ledger.settings import ProviderSettings, Settings
 from worker.providers.protocol import Provider
 
 if TYPE_CHECKING:
@@ -19,19 +19,29 @@ if TYPE_CHECKING:
 __all__ = ["KINDS", "Provider", "build", "build_all", "mailbox"]
 
 
-def _agentmail(name: str, base_url: str, key: str) -> Provider:
+def _agentmail(name: str, table: ProviderSettings, key: str) -> Provider:
     from worker.providers.agentmail import AgentMail
 
-    return AgentMail(name, base_url, key)
+    return AgentMail(name, table.base_url, key)
 
 
-def _inboxili(name: str, base_url: str, key: str) -> Provider:
+def _inboxili(name: str, table: ProviderSettings, key: str) -> Provider:
     from worker.providers.inboxili import Inboxili
 
-    return Inboxili(name, base_url, key)
+    return Inboxili(name, table.base_url, key)
 
 
-KINDS: dict[str, Callable[[str, str, str], Provider]] = {"agentmail": _agentmail, "inboxili": _inboxili}
+def _mailera(name: str, table: ProviderSettings, key: str) -> Provider:
+    from worker.providers.mailera import Mailera
+
+    return Mailera(name, table.base_url, key, table.spelling)
+
+
+KINDS: dict[str, Callable[[str, ProviderSettings, str], Provider]] = {
+    "agentmail": _agentmail,
+    "inboxili": _inboxili,
+    "mailera": _mailera,
+}
 
 
 def build_all(settings: Settings) -> dict[str, Provider]:
@@ -47,7 +57,7 @@ def build(settings: Settings, name: str) -> Provider:
         raise Misconfigured(
             f"[providers.{name}] has kind {provider.kind!r}; known are {', '.join(sorted(KINDS))}."
         )
-    return kind(name, provider.base_url, settings.secret(provider.key))
+    return kind(name, provider, settings.secret(provider.key) if provider.key else "")
 
 
 def mailbox(settings: Settings, name: str) -> Mailbox:

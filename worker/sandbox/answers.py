@@ -39,10 +39,7 @@ async def end(provider: str, request: Request, fault: Fault, answer: Mapping[str
     if status >= 300:
         problem = apis.problem(provider, fault.code or "sandbox_fault", "A fault of the sandbox.")
         return JSONResponse(problem, status, headers)
-    spelled = (
-        {"status": "sent", "message_id": answer.get("message_id")} if provider == "inboxili" else dict(answer)
-    )
-    return JSONResponse(spelled, status, headers)
+    return JSONResponse(dict(answer), status, headers)
 
 
 async def _hung_up(request: Request) -> None:

@@ -1,4 +1,4 @@
-"""The two providers' APIs as their published packages call them: how a request is read and an answer is spelled.
+"""The providers' APIs as their packages call them, and Mailera's as we assume it: how a request is read and an answer is spelled.
 
 AgentMail: agentmail 2.0.18 and docs.agentmail.to (idempotency, errors). Inboxili: inboxili 0.1.0. Only what the
 packages send and read; a request that the real ones would refuse is refused here too where that is known.
@@ -49,9 +49,30 @@ def inboxili_message(body: bytes) -> dict[str, Any]:
     return {"recipients": [content["to"]], "subject": content["subject"], "sender": content["from_email"]}
 
 
+def mailera_message(body: bytes, mailbox: str) -> dict[str, Any]:
+    """What a Mailera send asks for, spelled as our configuration assumes. Raises Invalid."""
+    content = _object(body, 400)
+    recipients = [one for name in ("to", "cc", "bcc") for one in _texts(content.get(name))]
+    if not recipients:
+        raise Invalid(400, "validation_error", "A message needs a recipient.")
+    metadata = content.get("metadata")
+    mark = metadata.get("reference") if isinstance(metadata, dict) else None
+    read = {"recipients": recipients, "subject": content.get("subject"), "labels": _texts(mark)}
+    return read | {"sender": unquote(mailbox), "in_reply_to": content.get("in_reply_to")}
+
+
+# What says that a key is under way, and that it belongs to another request. Mailera's are not published: these are ours.
+CONFLICTS = {"mailera": ("key_in_use", "key_reused")}
+
+
+def conflict(provider: str, *, other: bool) -> str:
+    """The code of a 409."""
+    return CONFLICTS.get(provider, ("conflict", "conflict"))[other]
+
+
 def problem(provider: str, code: str, words: str) -> dict[str, Any]:
     """An error as the provider spells it."""
-    if provider == "inboxili":
+    if provider in ("inboxili", "mailera"):
         return {"error": {"code": code, "message": words}}
     return {
         "name": "".join(part.title() for part in code.split("_")) + "Error",

@@ -2,7 +2,7 @@
 
 A fault is a JSON object. All members are optional; unknown ones are refused.
 
-    provider             "agentmail" or "inboxili"; "" (the default): any
+    provider             "agentmail", "inboxili" or "mailera"; "" (the default): any
     reads                strikes questions (what is listed, one message, the endpoints) instead of sends
     match                only requests whose path or body contains this text
     count                how many requests it strikes: 1 by default; null: until it is deleted
@@ -17,6 +17,8 @@ A fault is a JSON object. All members are optional; unknown ones are refused.
     accept               accept and record the e-mail before `status`, `cut` or `silence` happen
     silence              no answer; closes when the caller gives up, or after `silence_s` (30). Accepts nothing by itself
     accept_then_silence  the two together: accepted, recorded, and then no answer
+    state, then          of Mailera: what its answer calls the send (queued, sending, sent, failed, unknown), and what a
+                         later look at it does. Accepted, unless one of them is "failed" or `accept` is false
 
 While `delay_s` passes an accepted request is under way: its key answers 409 to everybody else. With several faults
 the first that fits strikes, and only it.
@@ -29,7 +31,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-PROVIDERS = ("", "agentmail", "inboxili")
+from worker.sandbox.sends import STATES
+
+PROVIDERS = ("", "agentmail", "inboxili", "mailera")
 
 
 @dataclass(slots=True)
@@ -52,12 +56,21 @@ class Fault:
     silence: bool = False
     accept_then_silence: bool = False
     silence_s: float = 30.0
+    state: str = ""
+    then: str = ""
 
     @property
     def accepts(self) -> bool:
         if self.accept is not None or self.accept_then_silence:
             return bool(self.accept) or self.accept_then_silence
-        return not (self.cut or self.silence) and self.status < 300
+        return (
+            not (self.cut or self.silence) and self.status < 300 and "failed" not in (self.state, self.then)
+        )
+
+    @property
+    def is_dealt_with(self) -> bool:
+        """Whether the request reaches what remembers keys, be it accepted or not."""
+        return self.accepts or bool(self.state)
 
     @property
     def is_silent(self) -> bool:
@@ -119,7 +132,7 @@ def _fault(given: Any) -> Fault:
 
 
 CHECKS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
-    "provider": (lambda v: v in PROVIDERS, "agentmail, inboxili or nothing"),
+    "provider": (lambda v: v in PROVIDERS, "one of agentmail, inboxili, mailera, or nothing"),
     "reads": (lambda v: isinstance(v, bool), "true or false"),
     "match": (lambda v: isinstance(v, str), "a text"),
     "count": (
@@ -140,6 +153,8 @@ CHECKS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "silence": (lambda v: isinstance(v, bool), "true or false"),
     "accept_then_silence": (lambda v: isinstance(v, bool), "true or false"),
     "silence_s": (lambda v: _is_number(v) and v >= 0, "seconds"),
+    "state": (lambda v: v in STATES, f"one of {', '.join(STATES)}"),
+    "then": (lambda v: v in STATES, f"one of {', '.join(STATES)}"),
 }
 
 

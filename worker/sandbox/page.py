@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from starlette.responses import HTMLResponse, Response
 
+from ledger.settings_providers import LABELS
 from worker.sandbox.store import Mail, Store
 
 ROWS_MAX = 300
@@ -39,7 +40,7 @@ def log_page(store: Store, query: Mapping[str, str]) -> Response:
 def _form(provider: str, to: str) -> str:
     options = "".join(
         f"<option value='{name}'{' selected' if name == provider else ''}>{label}</option>"
-        for name, label in (("", "any provider"), ("agentmail", "AgentMail"), ("inboxili", "Inboxili"))
+        for name, label in {"": "any provider", **LABELS}.items()
     )
     return (
         f"<form><input name=to value='{html.escape(to)}' placeholder='recipient or subject' aria-label='recipient or subject'> "

@@ -16,6 +16,7 @@ from worker.sandbox.apis import Invalid
 from worker.sandbox.courier import Courier
 from worker.sandbox.faults import Faults
 from worker.sandbox.incoming import Incoming
+from worker.sandbox.sends import Sends
 from worker.sandbox.store import Store
 
 
@@ -29,9 +30,10 @@ class Reader:
         faults: Faults,
         courier: Courier | None,
         check_bearer: Callable[[str, Request], None],
+        sends: Sends,
     ) -> None:
         self._store, self._incoming, self._faults = store, incoming, faults
-        self._courier, self._check_bearer = courier, check_bearer
+        self._courier, self._check_bearer, self._sends = courier, check_bearer, sends
 
     async def messages(self, request: Request) -> Response:
         found = self._of(unquote(request.path_params["inbox"]))
@@ -52,14 +54,19 @@ class Reader:
         enabled = courier is None or courier.habits.enabled
         return await self._answer(request, lists.endpoints(urls, enabled=enabled, query=request.query_params))
 
+    async def send(self, request: Request) -> Response:
+        return await self._answer(request, self._sends.told(unquote(request.path_params["send"])), "mailera")
+
     def _of(self, inbox: str) -> list[Mapping[str, Any]]:
         mails = self._store.find(provider="agentmail")
         return [*self._incoming.of(inbox), *(lists.sent(m) for m in mails if m.sender == inbox)]
 
-    async def _answer(self, request: Request, found: Mapping[str, Any] | None) -> Response:
-        self._check_bearer("agentmail", request)
-        fault = self._faults.take("agentmail", request.url.path, b"", reads=True) or PLAIN
+    async def _answer(
+        self, request: Request, found: Mapping[str, Any] | None, provider: str = "agentmail"
+    ) -> Response:
+        self._check_bearer(provider, request)
+        fault = self._faults.take(provider, request.url.path, b"", reads=True) or PLAIN
         await asyncio.sleep(fault.delay_s)
         if found is None and fault is PLAIN:
             raise Invalid(404, "not_found", "There is no such thing.")
-        return await end("agentmail", request, fault, found or {})
+        return await end(provider, request, fault, found or {})

@@ -1,4 +1,4 @@
-"""A stand-in for the providers: the two APIs over HTTP as their published packages call them, with fault switches.
+"""A stand-in for the providers: their APIs over HTTP as their published packages call them, with fault switches.
 
     GET    /sandbox/mails      every e-mail accepted: time, provider, path, idempotency_key, recipients, body_digest,
                                message_id, subject …; `?provider=`, `?to=` and `?key=` narrow it
@@ -23,9 +23,7 @@ the next e-mail through Inboxili is accepted, and its sender never learns it.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
 
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -34,13 +32,13 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from worker.sandbox import apis
-from worker.sandbox.answers import PLAIN, end
 from worker.sandbox.apis import Invalid
 from worker.sandbox.courier import Courier
+from worker.sandbox.desk import Desk
 from worker.sandbox.faults import Faults
 from worker.sandbox.incoming import Incoming
 from worker.sandbox.reader import Reader
-from worker.sandbox.store import Conflict, Store, digest
+from worker.sandbox.store import Store
 from worker.sandbox.switchboard import Switchboard
 
 INBOX = "/v0/inboxes/{inbox}"
@@ -75,7 +73,7 @@ def create(
     """
     faults, incoming = faults or Faults(), incoming or Incoming()
     desk, board = Desk(store, keys or {}, faults, courier), Switchboard(store, faults, courier, incoming)
-    read = Reader(store, incoming, faults, courier, desk.check_bearer)
+    read = Reader(store, incoming, faults, courier, desk.check_bearer, desk.sends)
     routes = [
         Route(f"{INBOX}/messages/send", desk.agentmail, methods=["POST"]),
         Route(f"{INBOX}/messages/{{message}}/reply", desk.agentmail, methods=["POST"]),
@@ -86,6 +84,8 @@ def create(
         Route(f"{INBOX}/threads/{{thread}}", read.thread),
         Route("/v0/webhooks", read.endpoints),
         Route("/api/v1/transactional/send", desk.inboxili, methods=["POST"]),
+        Route("/mailboxes/{mailbox}/send", desk.mailera, methods=["POST"]),
+        Route("/sends/{send}", read.send),
         Route("/sandbox/mails", board.mails),
         Route("/sandbox/requests", board.requests),
         Route("/sandbox/faults", board.switches, methods=["GET", "PUT", "POST", "DELETE"]),
@@ -97,63 +97,6 @@ def create(
         Route("/", board.log),
     ]
     return Door(Starlette(routes=routes, exception_handlers={Invalid: _invalid}))
-
-
-class Desk:
-    """What the routes do."""
-
-    def __init__(
-        self, store: Store, bearers: Mapping[str, str], faults: Faults, courier: Courier | None
-    ) -> None:
-        self._store, self._bearers, self._faults, self._courier = store, bearers, faults, courier
-
-    async def agentmail(self, request: Request) -> Response:
-        key, ids = request.headers.get("idempotency-key"), request.path_params
-        return await self._send(
-            "agentmail",
-            request,
-            key,
-            lambda body: apis.agentmail_message(body, ids["inbox"], ids.get("message"), key),
-        )
-
-    async def inboxili(self, request: Request) -> Response:
-        return await self._send("inboxili", request, None, apis.inboxili_message)
-
-    async def _send(
-        self, provider: str, request: Request, key: str | None, read: Callable[[bytes], dict[str, Any]]
-    ) -> Response:
-        body, path = await request.body(), request.url.path
-        self._store.saw(provider, path, key, body)
-        self.check_bearer(provider, request)
-        fault = self._faults.take(provider, path, body) or PLAIN
-        answer = await self._accept(provider, path, key, body, read(body)) if fault.accepts else {}
-        try:
-            await asyncio.sleep(fault.delay_s)
-        finally:  # also when the sandbox is stopped meanwhile
-            if fault.accepts:
-                self._store.complete(key)
-        return await end(provider, request, fault, answer)
-
-    async def _accept(
-        self, provider: str, path: str, key: str | None, body: bytes, content: Mapping[str, Any]
-    ) -> dict[str, Any]:
-        asked = digest(path.encode() + b"\n" + body)
-        try:
-            known = self._store.begin(key, asked) if key else None
-        except Conflict as conflict:
-            raise Invalid(409, "conflict", str(conflict)) from None
-        if known:
-            return known
-        mail = self._store.accept(provider, path, key, asked, body, content)
-        if self._courier:
-            await self._courier.tell(mail)
-        return mail.answer
-
-    def check_bearer(self, provider: str, request: Request) -> None:
-        request.state.provider = provider
-        wanted = self._bearers.get(provider)
-        if wanted is not None and request.headers.get("authorization") != f"Bearer {wanted}":
-            raise Invalid(401, "unauthorized", "The API key is not known.")
 
 
 async def _invalid(request: Request, error: Exception) -> Response:

@@ -55,7 +55,11 @@ class Key:
 
 
 class Conflict(Exception):
-    """The key is under way, or was used with another request. A provider says the same code for both."""
+    """The key is under way, or was used with another request: then `other` is true. AgentMail says one code for both."""
+
+    def __init__(self, words: str, *, other: bool) -> None:
+        super().__init__(words)
+        self.other = other
 
 
 @dataclass(slots=True)
@@ -97,9 +101,9 @@ class Store:
                 self.keys[key] = Key(request)
                 return None
             if known.request_digest != request:
-                raise Conflict("This key was used with another request.")
+                raise Conflict("This key was used with another request.", other=True)
             if known.answer is None or known.done_at is None:
-                raise Conflict("A request with this key is under way.")
+                raise Conflict("A request with this key is under way.", other=False)
             return known.answer
 
     def accept(
@@ -113,6 +117,14 @@ class Store:
                 self.keys[key].answer = mail.answer
             self._keep(mail, request)
         return mail
+
+    def answer_without_mail(self, provider: str, key: str | None) -> dict[str, Any]:
+        """Nothing goes out, and yet the key has an answer: a send that failed, or that nobody knows about."""
+        answer = {"message_id": _new_id(provider), "thread_id": ""}
+        with self._lock:
+            if key:
+                self.keys[key].answer = answer
+        return answer
 
     def complete(self, key: str | None) -> None:
         """The request ended. A key whose request was not accepted may be used again; the window begins now."""
@@ -153,7 +165,7 @@ class Store:
             idempotency_key=key,
             recipients=list(content["recipients"]),
             body_digest=digest(body),
-            message_id=f"<{secrets.token_hex(12)}@{provider}.sandbox.example>",
+            message_id=_new_id(provider),
             thread_id=f"thd_{thread[:16]}",
             subject=str(content.get("subject") or ""),
             sender=str(content.get("sender") or ""),
@@ -174,6 +186,10 @@ class Store:
 
     def _now(self) -> str:
         return datetime.fromtimestamp(self.clock(), UTC).isoformat(timespec="milliseconds")
+
+
+def _new_id(provider: str) -> str:
+    return f"<{secrets.token_hex(12)}@{provider}.sandbox.example>"
 
 
 def digest(body: bytes) -> str:

@@ -1,0 +1,60 @@
+"""Mailera's sends as the sandbox plays them: an id for each, and a status that moves on by itself.
+
+Its article names the five words and what is asked for them; the shape of the answer is the one that our configuration
+assumes when nothing else is said.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+STATES = ("queued", "sending", "sent", "failed", "unknown")
+USUAL = (("queued", 0.0), ("sending", 0.3), ("sent", 1.0))  # from how many seconds after the send on
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """What is said of one send, from which second on."""
+
+    at: float
+    says: tuple[tuple[str, float], ...]
+
+    def word(self, now: float) -> str:
+        return next(word for word, from_s in reversed(self.says) if now - self.at >= from_s)
+
+
+class Sends:
+    """Safe to use from several threads. Of what was sent before a restart it says `sent`."""
+
+    def __init__(self, is_mail: Callable[[str], bool], clock: Callable[[], float] = time.monotonic) -> None:
+        self._is_mail, self._clock, self._lock = is_mail, clock, threading.Lock()
+        self._sends: dict[str, Send] = {}
+
+    def begin(self, message_id: str, state: str = "", then: str = "") -> None:
+        """A send under this message id; with `state` it stays there, with `then` only until it is asked for later."""
+        says = ((state, 0.0), (then or state, 0.001)) if state else USUAL
+        with self._lock:
+            self._sends.setdefault(send_id(message_id), Send(self._clock(), says))
+
+    def told(self, named: str) -> dict[str, Any] | None:
+        """The answer to `GET /sends/{id}`, and to the send itself."""
+        with self._lock:
+            send = self._sends.get(named)
+        if send is None and not self._is_mail(named):
+            return None
+        return {"id": named, "status": send.word(self._clock()) if send else "sent"}
+
+
+def send_id(message_id: str) -> str:
+    """The id of the send by which a message went out."""
+    return "snd_" + re.sub(r"[^0-9a-z]", "", message_id.partition("@")[0])
+
+
+def answered(sends: Sends, answer: Mapping[str, Any]) -> dict[str, Any]:
+    """The answer to a send that is under way or was."""
+    return sends.told(send_id(str(answer["message_id"]))) or {}
