@@ -15,7 +15,9 @@ from ledger.records import Act, Role
 from ledger.seals import seal as seal
 from ledger.seals import unsealed as unsealed
 
-Entity = Literal["event", "action", "request", "conflict", "quarantine", "audit", "provider", "installation"]
+Entity = Literal[
+    "event", "action", "request", "conflict", "quarantine", "audit", "provider", "installation", "reprocess"
+]
 
 INSERT = """
 INSERT INTO nottwice.audit (person_id, role, act, entity, entity_id, entity_version, outcome, why, looked_at, known,
@@ -123,6 +125,7 @@ def _unchanged(tx: Transaction, entity: Entity, entity_id: int) -> dict[str, str
         "event": "SELECT state FROM nottwice.events WHERE id = :id",
         "action": "SELECT state FROM nottwice.actions WHERE id = :id",
         "conflict": "SELECT nottwice.conflict_state(acknowledged_at) AS state FROM nottwice.conflicts WHERE id = :id",
+        "reprocess": "SELECT state FROM nottwice.reprocess_runs WHERE id = :id",
     }.get(entity)
     row = tx.first(sql, id=entity_id) if sql else None
     state = row.state if row else None

@@ -11,7 +11,8 @@ from ledger import counters, order
 from ledger.database import Transaction
 from ledger.errors import LeaseLost
 from ledger.payload import storable
-from ledger.records import ClaimedEvent, EventLease
+from ledger.records import ClaimedEvent, EventLease, Mode
+from ledger.recovery import MORE_ATTEMPTS
 from ledger.retry import event_delay_s
 from ledger.states import EventState
 
@@ -45,29 +46,34 @@ def complete(tx: Transaction, leases: Sequence[EventLease], *, writer: UUID) -> 
 
 
 # Puts a held event somewhere else and writes the claim's end, in one statement. A pending event always has an attempt
-# left: whoever has none ends as failed, whatever was asked.
+# left: whoever has none ends as failed, whatever was asked. One that was to be worked again stands as it stood before:
+# what its first run left is still there.
 END = """
 WITH held AS (
-    SELECT id, attempts, attempts_max, claimed_by, claim_token, claimed_at,
+    SELECT id, mode, attempts, attempts_max, claimed_by, claim_token, claimed_at,
            attempts - CASE WHEN :give_back AND coalesce(accepted_at > now() - make_interval(secs => :give_back_s), true)
                            THEN 1 ELSE 0 END AS counted
     FROM nottwice.events
     WHERE id = :id AND state = 'processing' AND claim_token = :token FOR NO KEY UPDATE),
 judged AS (
-    SELECT held.*, :set_aside OR counted >= attempts_max AS over FROM held),
+    SELECT held.*, s.before_ending, s.before_ended_at,
+           CASE WHEN NOT (:set_aside OR counted >= attempts_max) THEN 'pending'
+                WHEN mode = 'first' THEN 'failed' ELSE 'completed' END AS target
+    FROM held LEFT JOIN nottwice.reprocess_rows s ON s.event_id = held.id AND s.state = 'working' AND held.mode <> 'first'),
 moved AS (
     UPDATE nottwice.events e SET
-        state = CASE WHEN over THEN 'failed' ELSE 'pending' END,
-        due_at = CASE WHEN over THEN NULL ELSE now() + make_interval(secs => :delay_s) END,
-        ended_at = CASE WHEN over THEN now() END, attempts = counted,
-        last_error = coalesce(:error, e.last_error), version = e.version + 1,
+        state = target,
+        due_at = CASE WHEN target = 'pending' THEN now() + make_interval(secs => :delay_s) END,
+        ending = CASE WHEN target = 'completed' THEN coalesce(before_ending, 'done') END,
+        ended_at = CASE WHEN target <> 'pending' THEN coalesce(before_ended_at, now()) END, attempts = counted,
+        last_error = CASE WHEN target <> 'completed' THEN coalesce(:error, e.last_error) END, version = e.version + 1,
         claim_token = NULL, claimed_by = NULL, claimed_at = NULL, lease_until = NULL
     FROM judged j WHERE e.id = j.id AND e.state = 'processing' AND e.claim_token = j.claim_token
     RETURNING e.id, e.state, e.ordering_digest, j.attempts, j.claimed_by, j.claim_token, j.claimed_at),
 noted AS (
     INSERT INTO nottwice.event_attempts (event_id, attempt, worker, token_digest, claimed_at, ending, error)
     SELECT id, attempts, claimed_by, sha256(uuid_send(claim_token)), claimed_at,
-           CASE WHEN state = 'failed' THEN 'set_aside' ELSE :ending END, :error FROM moved)
+           CASE WHEN state = 'pending' THEN :ending ELSE 'set_aside' END, :error FROM moved)
 SELECT state, ordering_digest IS NOT NULL AS in_lane FROM moved
 """
 
@@ -81,7 +87,8 @@ def retry_later(
     counted: bool = True,
     uncounted_for_s: float = 86_400.0,
 ) -> EventState:
-    """Back to pending, due in `delay_s` seconds; to failed when no attempt is left. Raises LeaseLost.
+    """Back to pending, due in `delay_s` seconds; when no attempt is left to failed, or, of a recompute, to how it stood
+    before. Raises LeaseLost.
 
     `counted` False: unavailable, not the event's fault. The attempt is given back while the event was accepted less
     than `uncounted_for_s` seconds ago; afterwards it counts, so that nothing waits for ever.
@@ -91,13 +98,20 @@ def retry_later(
 
 
 def set_aside(tx: Transaction, lease: EventLease, *, error: str) -> None:
-    """To failed: only a person puts it back. Raises LeaseLost."""
+    """To failed: only a person puts it back. A recompute stands as before it. Raises LeaseLost."""
     _end(tx, lease, "set_aside", error)
 
 
 def fail(tx: Transaction, claimed: ClaimedEvent, *, error: str, base_s: float, chance: float) -> EventState:
-    """The event's own failure: wait 2, 4, 8 … seconds, or set aside at the attempt limit. Raises LeaseLost."""
-    delay_s = event_delay_s(claimed.attempt, chance, base_s=base_s)
+    """The event's own failure: wait 2, 4, 8 … seconds, or set aside at the attempt limit. Raises LeaseLost.
+
+    A further run has waits of its own: those of all runs together would grow to days.
+    """
+    run = claimed.event.run
+    tries = (
+        claimed.attempt if run.mode is Mode.FIRST else max(1, MORE_ATTEMPTS - run.attempts_max + run.attempt)
+    )
+    delay_s = event_delay_s(tries, chance, base_s=base_s)
     return retry_later(tx, claimed.lease, delay_s=delay_s, error=error)
 
 
@@ -132,7 +146,7 @@ def _end(
     )
     if row is None:
         raise LeaseLost(f"The claim of event {lease.event_id} is in other hands.")
-    if row.in_lane and row.state == EventState.FAILED:
+    if row.in_lane and row.state != EventState.PENDING:
         order.let_next_go(tx, [lease.event_id])
     return EventState(row.state)
 

@@ -111,12 +111,17 @@ class Proposal:
 
 @dataclass(frozen=True, slots=True)
 class Proposed:
-    """The action that stands under the key. `created` is False when it existed; then its content stands."""
+    """The action that stands under the key. `created` is False when it existed; then its content stands.
+
+    When an event is worked again nothing is created. What then has no action `would_be_new`, and its `action_id` is 0,
+    which is no action's number: keep it nowhere.
+    """
 
     action_id: int
     created: bool
     state: ActionState
     same_content: bool
+    would_be_new: bool = False
 
 
 @dataclass(frozen=True, slots=True)

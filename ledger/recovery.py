@@ -28,34 +28,41 @@ SILENT_TOO_OFTEN = (
 
 # The rows are locked while state and expiry are looked at, and the update repeats state, token and expiry: what was
 # completed, renewed or claimed anew in between is left alone. A locked row is skipped, so that it cannot hold up a sweep.
+# One that was to be worked again stands as it stood before, when no attempt is left.
 RESCUE = """
 WITH expired AS (
-    SELECT id, attempts, claimed_by, claim_token, claimed_at, attempts >= attempts_max AS over
+    SELECT id, mode, attempts, attempts_max, claimed_by, claim_token, claimed_at
     FROM nottwice.events WHERE state = 'processing' AND lease_until < now()
     ORDER BY lease_until, id LIMIT :limit FOR NO KEY UPDATE SKIP LOCKED),
+judged AS (
+    SELECT x.*, s.before_ending, s.before_ended_at, CASE WHEN attempts >= attempts_max THEN :too_often ELSE :silent END AS error,
+           CASE WHEN attempts < attempts_max THEN 'pending' WHEN mode = 'first' THEN 'failed' ELSE 'completed' END AS target
+    FROM expired x LEFT JOIN nottwice.reprocess_rows s ON s.event_id = x.id AND s.state = 'working' AND x.mode <> 'first'),
 moved AS (
     UPDATE nottwice.events e SET
-        state = CASE WHEN x.over THEN 'failed' ELSE 'pending' END,
-        due_at = CASE WHEN x.over THEN NULL ELSE now() END, ended_at = CASE WHEN x.over THEN now() END,
-        alone = true, last_error = CASE WHEN x.over THEN :too_often ELSE :silent END, version = e.version + 1,
+        state = x.target, due_at = CASE WHEN x.target = 'pending' THEN now() END,
+        ending = CASE WHEN x.target = 'completed' THEN coalesce(x.before_ending, 'done') END,
+        ended_at = CASE WHEN x.target <> 'pending' THEN coalesce(x.before_ended_at, now()) END,
+        alone = true, last_error = CASE WHEN x.target <> 'completed' THEN x.error END, version = e.version + 1,
         claim_token = NULL, claimed_by = NULL, claimed_at = NULL, lease_until = NULL
-    FROM expired x
+    FROM judged x
     WHERE e.id = x.id AND e.state = 'processing' AND e.claim_token = x.claim_token AND e.lease_until < now()
-    RETURNING e.id, e.namespace, e.state, e.ordering_digest, e.last_error, x.attempts, x.claimed_by, x.claim_token, x.claimed_at),
+    RETURNING e.id, e.namespace, e.state, e.ordering_digest, x.error, x.attempts, x.claimed_by, x.claim_token, x.claimed_at),
 noted AS (
     INSERT INTO nottwice.event_attempts (event_id, attempt, worker, token_digest, claimed_at, ending, error)
-    SELECT id, attempts, claimed_by, sha256(uuid_send(claim_token)), claimed_at, 'rescued', last_error FROM moved)
+    SELECT id, attempts, claimed_by, sha256(uuid_send(claim_token)), claimed_at, 'rescued', error FROM moved)
 SELECT id, namespace, state, ordering_digest IS NOT NULL AS in_lane FROM moved ORDER BY id
 """
 
 
 def rescue(tx: Transaction, *, limit: int = 100, writer: UUID | None = None) -> list[Rescued]:
-    """Take back expired claims: to pending, to run alone; at the attempt limit to failed. Counted under `writer`.
+    """Take back expired claims: to pending, to run alone; at the attempt limit to failed, or, of a recompute, to how it
+    stood before. Counted under `writer`.
 
     At most `limit`: while an answer is full, call again. Ask `workers.sweep` first.
     """
     rows = tx.all(RESCUE, limit=limit, silent=SILENT, too_often=SILENT_TOO_OFTEN)
-    order.let_next_go(tx, [row.id for row in rows if row.in_lane and row.state == EventState.FAILED])
+    order.let_next_go(tx, [row.id for row in rows if row.in_lane and row.state != EventState.PENDING])
     if writer is not None:
         counters.bump_many(tx, writer, Counter((row.namespace, "rescued") for row in rows))
     return [Rescued(row.id, EventState(row.state)) for row in rows]

@@ -27,6 +27,7 @@ from ledger.settings_processes import (
     DatabaseSettings,
     PersonSettings,
     ReceiverSettings,
+    ReprocessSettings,
     SupervisorSettings,
     WorkerSettings,
 )
@@ -48,6 +49,7 @@ __all__ = [
     "PersonSettings",
     "ProviderSettings",
     "ReceiverSettings",
+    "ReprocessSettings",
     "RetentionSettings",
     "Settings",
     "SourceSettings",

@@ -89,6 +89,16 @@ class DatabaseSettings(Table):
     allow_unsafe: bool = False
 
 
+class ReprocessSettings(Table):
+    """`[reprocess]`: events worked again and sends made again, at the pace that their run had when it was asked for."""
+
+    pace_per_s: PositiveSeconds = 10.0  # rows begun in a second, beside everything else that is due
+    under_way_max: Count = 20  # rows at once: what a cancelled run still finishes
+    second_person_above: int = Field(
+        default=100, ge=0
+    )  # events that one person asks for within an hour; more takes two
+
+
 class SupervisorSettings(Table):
     """`[supervisor]`: what `nottwice up` and `nottwice demo` start, and how they treat it."""
 

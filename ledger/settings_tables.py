@@ -13,6 +13,7 @@ from ledger.settings_processes import (
     ConsoleSettings,
     DatabaseSettings,
     ReceiverSettings,
+    ReprocessSettings,
     SupervisorSettings,
     WorkerSettings,
 )
@@ -56,6 +57,7 @@ class Tables(Table):
     receiver: ReceiverSettings = ReceiverSettings()
     console: ConsoleSettings = ConsoleSettings()
     database: DatabaseSettings = DatabaseSettings()
+    reprocess: ReprocessSettings = ReprocessSettings()
     supervisor: SupervisorSettings = SupervisorSettings()
     alerts: AlertSettings = AlertSettings()
     retention: RetentionSettings = RetentionSettings()

@@ -56,6 +56,9 @@ EVENT_TRANSITIONS: tuple[Transition, ...] = (
     Transition("processing", "set_aside", "failed"),
     Transition("failed", "requeue", "pending"),
     Transition("completed", "recompute", "pending"),
+    Transition("processing", "set_aside", "completed"),  # of a recompute that failed: it stands as before
+    Transition("processing", "retry_later", "completed"),
+    Transition("processing", "rescue", "completed"),
 )
 
 ACTION_TRANSITIONS: tuple[Transition, ...] = (

@@ -93,7 +93,7 @@ class Told:
     duties: frozenset[str]
 
 
-TELLABLE = ("seal", "hint", "look")
+TELLABLE = ("seal", "hint", "look", "reprocess")
 
 
 def wait_for_work(
@@ -106,7 +106,7 @@ def wait_for_work(
 ) -> Told:
     """One statement that looks every `pause_s` and returns at once when something is due; else after `patience_s`."""
     found = tx.one(
-        """SELECT due, seal, hint, look
+        """SELECT due, seal, hint, look, reprocess
            FROM nottwice.wait_and_tell(CAST(:sources AS text[]), CAST(:types AS text[]), CAST(:accounts AS text[]),
                                        make_interval(secs => :patience), make_interval(secs => :pause))""",
         sources=[source for source, _ in handles],

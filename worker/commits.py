@@ -22,6 +22,7 @@ from ledger.errors import LeaseLost, Unavailable
 from ledger.records import ClaimedEvent
 from ledger.settings import Settings
 from ledger.states import EventState
+from worker import recomputing
 from worker.handlers import Propose, RetryLater, SetAside
 from worker.in_hand import Ending, InHand, Stage
 from worker.observer import note
@@ -135,7 +136,7 @@ class Commits:
         propose = Propose(tx, one.claimed.event, self.settings)
         if one.handler.slow is None:
             faults.point("worker.in_handler")
-        one.handler.commit(tx, one.claimed.event, one.prepared, propose)
+        recomputing.carry_out(tx, one.handler, one.prepared, propose)
         return propose
 
     @staticmethod
@@ -159,7 +160,7 @@ class Commits:
     def _fail(self, tx: Transaction, claimed: ClaimedEvent, error: BaseException) -> Ending:
         words = in_words(_cause(error))
         ending, state = self._put_where_it_belongs(tx, claimed, error, words)
-        if state is EventState.FAILED:  # asked for or not: no attempt is left, or it waited for too long
+        if state is not EventState.PENDING:  # asked for or not: no attempt is left, or it waited for too long
             ending = Ending.SET_ASIDE
         if ending is not Ending.UNAVAILABLE:
             counters.bump(tx, self._own.writer, claimed.event.namespace, ending.value)
@@ -199,4 +200,7 @@ def _note_proposed(made: Sequence[Propose]) -> None:
     for propose in made:
         for kind, action in propose.made:
             facts = {"event_id": propose.event.id, "action_id": action.action_id, "kind": kind}
-            note("proposed" if action.created else "proposed before", same=action.same_content, **facts)
+            said = (
+                "proposed" if action.created else "would be new" if action.would_be_new else "proposed before"
+            )
+            note(said, same=action.same_content, **facts)

@@ -33,6 +33,7 @@ from worker.observer import note
 from worker.providers import Provider
 from worker.pruning import Pruning
 from worker.reconciler import Reconciler
+from worker.reprocessing import Reprocessing
 from worker.sender import Sender
 from worker.words import in_words
 
@@ -134,9 +135,10 @@ class Daemon:
         looks = Duty("look", LOOKS_S, self._reconciler.pump, if_told=True)
         self._left_over = LeftOver(own, settings)
         self._pruning = Pruning(own, settings)
+        self._reprocessing = Reprocessing(own, settings)
         self._endpoints = EndpointWatch(database, settings, self._providers)
         self._accounts = Accounts(own, settings)
-        duties = (self._pruning.duty, self._endpoints.duty, self._accounts.duty)
+        duties = (self._pruning.duty, self._reprocessing.duty, self._endpoints.duty, self._accounts.duty)
         further = (looks, *self._left_over.duties, *duties)
         self._maintenance = Maintenance(own, settings.worker, *further)
         self._executor = Executor(database, settings, self._handlers, worker, self._heartbeat)
@@ -210,6 +212,7 @@ class Daemon:
         self._settings = settings = anew.settings
         self._maintenance.use(settings.worker)
         self._pruning.use(settings)
+        self._reprocessing.use(settings)
         self._way.use(settings.worker)
         self._executor.use(settings)
         self._sender.use(settings, anew.providers)

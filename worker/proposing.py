@@ -7,21 +7,27 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from ledger import actions
+from ledger import actions, reprocess_results
 from ledger.action_keys import KeyValues
 from ledger.database import Transaction
-from ledger.records import Email, Event, Proposal, Proposed
+from ledger.records import Email, Event, Mode, Proposal, Proposed
+from ledger.reprocess_results import Held
 from ledger.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)
 class Propose:
-    """What an apply part is given to propose external actions with: once per key, whoever proposes first."""
+    """What an apply part is given to propose external actions with: once per key, whoever proposes first.
+
+    When an event is worked again (`event.run.mode` is not `Mode.FIRST`) it creates none: it answers with the action that
+    stands under the key, or with one that would be new, and keeps in `held` how the two compare.
+    """
 
     tx: Transaction
     event: Event
     settings: Settings
     made: list[tuple[str, Proposed]] = field(default_factory=list)
+    held: list[Held] = field(default_factory=list)
 
     def __call__(
         self,
@@ -48,6 +54,13 @@ class Propose:
             event_id=event.id,
             at=at or event.at,
         )
-        proposed = actions.propose(self.tx, proposal)
+        proposed = self._propose(proposal)
         self.made.append((kind, proposed))
         return proposed
+
+    def _propose(self, proposal: Proposal) -> Proposed:
+        if self.event.run.mode is Mode.FIRST:
+            return actions.propose(self.tx, proposal)
+        held = reprocess_results.hold_against(self.tx, proposal)
+        self.held.append(held)
+        return held.proposed

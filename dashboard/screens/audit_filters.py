@@ -24,6 +24,7 @@ SUBJECTS = {
     "conflict": "Conflicts",
     "quarantine": "Quarantine",
     "audit": "The record itself",
+    "reprocess": "Runs of reprocessing",
     "provider": "Providers",
     "installation": "This installation",
 }

@@ -28,6 +28,7 @@ SUBJECTS = {
     "conflict": "Conflict",
     "quarantine": "Quarantined",
     "audit": "The record",
+    "reprocess": "Reprocessing run",
     "provider": "Provider",
     "installation": "This installation",
 }

@@ -340,15 +340,15 @@ def test_a_proposal_whose_key_is_given_up_while_it_is_looked_for_is_a_new_action
     sends: Sends, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Cut at the worst place: its insert met the key, its look did not."""
-    old_one, look = closed(sends, 401, key="k"), proposals._standing
+    old_one, look = closed(sends, 401, key="k"), proposals.find
 
     def late(*args: Any) -> Any:
-        monkeypatch.setattr(proposals, "_standing", look)
+        monkeypatch.setattr(proposals, "find", look)
         with sends.by_owner.engine.begin() as other:
             other.exec_driver_sql(f"UPDATE nottwice.actions SET key_digest = NULL WHERE id = {old_one}")
         return look(*args)
 
-    monkeypatch.setattr(proposals, "_standing", late)
+    monkeypatch.setattr(proposals, "find", late)
     assert sends.proposed(KEYED, key="k") != old_one
 
 

@@ -9,7 +9,7 @@ from enum import StrEnum
 import pytest
 from sqlalchemy.exc import IntegrityError
 
-from ledger import records, work
+from ledger import records, records_reprocess, work
 from ledger.states import (
     ACTION_TRANSITIONS,
     EVENT_TRANSITIONS,
@@ -47,6 +47,9 @@ def words(definition: str) -> set[str]:
         ("actions", "the_policy_is_known", records.Policy),
         ("action_attempts", "the_outcome_is_known", records.OutcomeKind),
         ("evidence", "evidence_points_somewhere", records.PointsTo),
+        ("reprocess_runs", "the_run_mode_is_known", records_reprocess.RunMode),
+        ("reprocess_runs", "the_run_state_is_known", records_reprocess.RunState),
+        ("reprocess_rows", "the_row_state_is_known", records_reprocess.RowState),
     ],
 )
 def test_the_same_words_in_both(book: Ledger, table: str, constraint: str, known: type[StrEnum]) -> None:
@@ -170,6 +173,6 @@ def test_each_function_makes_its_own_steps_and_raises_the_version(book: Ledger, 
 
 
 def test_every_transition_of_the_table_was_walked() -> None:
-    """`requeue` has its own tests under a person's role; nothing recomputes yet."""
+    """`requeue` and `recompute` have their own tests, under a person's role and in a run."""
     walked = {deed.split()[0] for deed in DEEDS}
     assert {step.by for step in EVENT_TRANSITIONS} - walked == {"requeue", "recompute"}

@@ -1,0 +1,232 @@
+"""A run asked for, agreed to, declined, cancelled: by named people, each step with its audit row in one transaction.
+
+The database holds it as well (sql/0028): a list is frozen with its request, nothing that needs a second person runs before
+one of the right role agreed, and who agrees is never who asked.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID, uuid5
+
+import sqlalchemy as sa
+
+from ledger import audit
+from ledger.database import Transaction
+from ledger.deciding import first
+from ledger.errors import Incomplete, NotAllowed, NotNow, Stale
+from ledger.records import Act, Person, Role
+from ledger.records_reprocess import Asked, Plan, RunMode, RunState
+from ledger.reprocess_repeats import changed_since_listed
+from ledger.settings_processes import ReprocessSettings
+
+FORMS = UUID("6f1e6a0c-41a9-4f0d-9f0f-6f3f0f7f2a55")  # the name space of one-time ids
+EVENT_ASKERS = frozenset({Role.ENGINEER, Role.ADMIN})
+ASKERS = {RunMode.REPEAT: EVENT_ASKERS | {Role.SUPPORT}}
+AGREERS = {RunMode.REPEAT: frozenset({Role.SUPPORT, Role.ADMIN})}
+IN_WORDS = {
+    RunMode.PREVIEW: "preview a recompute with its handlers",
+    RunMode.RECOMPUTE: "recompute local results",
+    RunMode.REPEAT: "repeat external actions",
+}
+
+INSERT = """
+INSERT INTO nottwice.reprocess_runs (mode, state, selection, why, requested_by, requested_role, row_count, list_digest, needs_second,
+                                     expires_at, pace_per_s, under_way_max, next_at, begun_at)
+VALUES (:mode, :state, :selection, :why, :person, :role, :rows, :digest, :needs_second,
+        CASE WHEN :needs_second THEN now() + make_interval(secs => :expires_s) END, :pace_per_s, :under_way_max,
+        CASE WHEN :state = 'running' THEN now() END, CASE WHEN :state = 'running' THEN now() END)
+RETURNING id
+"""
+INSERT_ROWS = """
+INSERT INTO nottwice.reprocess_rows (run_id, event_id, action_id, finding_id, seen_version, seen_evidence, content_digest,
+                                     state, reason, ended_at)
+SELECT :run_id, r.event_id, r.action_id, r.finding_id, r.version, r.evidence, r.digest,
+       CASE WHEN r.refusal = '' THEN 'waiting' ELSE 'skipped' END, r.refusal, CASE WHEN r.refusal <> '' THEN now() END
+FROM unnest(CAST(:event_ids AS bigint[]), CAST(:action_ids AS bigint[]), CAST(:finding_ids AS bigint[]), CAST(:versions AS bigint[]),
+            CAST(:evidence AS bigint[]), CAST(:digests AS bytea[]), CAST(:refusals AS text[])) WITH ORDINALITY
+     AS r(event_id, action_id, finding_id, version, evidence, digest, refusal, place)
+ORDER BY r.place
+"""
+
+
+def request(tx: Transaction, plan: Plan, act: Act, settings: ReprocessSettings, *, expires_s: float) -> Asked:
+    """Freeze the list as a run in this person's name; what needs no second person begins at once.
+
+    A repeat always needs one; so does what takes the person over `second_person_above` rows within an hour. Raises
+    NotAllowed, Incomplete without a reason, NotNow for a list of which nothing can be done, AlreadyDecided.
+    """
+    mode = plan.wanted.mode
+    if act.person.role not in ASKERS.get(mode, EVENT_ASKERS):
+        raise NotAllowed(f"You can read this. {_roles(ASKERS.get(mode, EVENT_ASKERS))} may {IN_WORDS[mode]}.")
+    if not act.reason.strip():
+        raise Incomplete("Nothing was begun. Please say why.")
+    if not plan.going:
+        raise NotNow("There is nothing on this list that can be done. Nothing was begun.")
+    audit.refuse_second_use(tx, act)
+    because = _second_because(tx, plan, act.person, settings)
+    state = RunState.WAITING if because else RunState.RUNNING
+    run_id = int(tx.one(INSERT, **_run(plan, act, state, settings, expires_s)).id)
+    detail = f"run {run_id}: {len(plan.going)} rows: {plan.wanted.in_words}"
+    audit_id = audit.done(
+        tx, act, _asks(mode, because), "reprocess", run_id, version=1, before=None, after=state.value, detail=detail
+    )  # fmt: skip
+    tx.execute(INSERT_ROWS, run_id=run_id, **_rows(plan))
+    return Asked(run_id, state, audit_id, because)
+
+
+def agree(tx: Transaction, run_id: int, act: Act) -> int:
+    """The second person's word: the run begins. Returns the audit entry.
+
+    Raises NotAllowed for who asked, and for who may not agree; NotNow when it is not waiting any more; Stale when what
+    it would send has changed, or evidence came, since it was asked for: then it has to be asked for anew.
+    """
+    run = _held(tx, run_id, act)
+    mode = RunMode(run.mode)
+    agreers = AGREERS.get(mode, EVENT_ASKERS)
+    if act.person.role not in agreers:
+        raise NotAllowed(f"You can read this. {_roles(agreers)} agrees to it.")
+    if run.requested_by == act.person.id:
+        raise NotAllowed("You asked for this yourself. Somebody else must agree.")
+    _must_wait(tx, run)
+    if mode is RunMode.REPEAT and (changed := changed_since_listed(tx, run_id)):
+        raise Stale(f"Not agreed: {changed} Ask for the others anew; this run is void.")
+    return _move(tx, run, act, f"agreed: {IN_WORDS[mode]}", RunState.RUNNING, AGREE)
+
+
+def decline(tx: Transaction, run_id: int, act: Act) -> int:
+    """A second person does not agree; nothing on the list was done. Raises like `agree`."""
+    run = _held(tx, run_id, act)
+    if act.person.role not in AGREERS.get(RunMode(run.mode), EVENT_ASKERS):
+        raise NotAllowed("You can read this. Who may agree may decline.")
+    _must_wait(tx, run)
+    return _move(tx, run, act, f"did not agree: {IN_WORDS[RunMode(run.mode)]}", RunState.DECLINED, STOP)
+
+
+def cancel(tx: Transaction, run_id: int, act: Act) -> int:
+    """Stop before the next row: what is under way ends by itself, the rest is not begun. Raises NotAllowed, NotNow."""
+    run = _held(tx, run_id, act)
+    mode = RunMode(run.mode)
+    if act.person.role not in ASKERS.get(mode, EVENT_ASKERS):
+        raise NotAllowed("You can read this. Who may ask for it may cancel it.")
+    if run.state not in (RunState.WAITING, RunState.RUNNING):
+        raise _over(tx, run)
+    return _move(tx, run, act, f"cancelled: {IN_WORDS[mode]}", RunState.CANCELLED, STOP)
+
+
+def form_of(tx: Transaction, plan: Plan, person: Person) -> UUID:
+    """The one-time id of a request: the same list asked for twice is one request, until the first one has ended."""
+    sql = """SELECT coalesce(max(id), 0) AS last FROM nottwice.reprocess_runs
+             WHERE list_digest = :digest AND state NOT IN ('waiting', 'running')"""
+    return uuid5(FORMS, f"{person.id} {plan.digest.hex()} {tx.one(sql, digest=plan.digest).last}")
+
+
+# ── Steps ─────────────────────────────────────────────────────────────────────────────────────────────
+
+AGREE = """
+UPDATE nottwice.reprocess_runs SET state = 'running', agreed_by = :person, agreed_at = now(), next_at = now(), begun_at = now(),
+       version = version + 1
+WHERE id = :id AND version = :version AND state = 'waiting' AND :target = 'running' RETURNING id
+"""
+STOP = """
+UPDATE nottwice.reprocess_runs SET state = :target, stopped_by = :person, next_at = NULL, ended_at = now(), version = version + 1
+WHERE id = :id AND version = :version AND state IN ('waiting', 'running') RETURNING id
+"""
+
+
+def _move(tx: Transaction, run: sa.Row[Any], act: Act, what: str, target: RunState, sql: str) -> int:
+    """The audit row and the one guarded statement, in this order."""
+    audit_id = audit.done(
+        tx, act, what, "reprocess", run.id, version=run.version + 1, before=run.state, after=target.value
+    )
+    tx.one(sql, id=run.id, version=run.version, target=target.value, person=act.person.id)
+    return audit_id
+
+
+def _held(tx: Transaction, run_id: int, act: Act) -> sa.Row[Any]:
+    audit.refuse_second_use(tx, act)
+    row = tx.first(
+        """SELECT id, mode, state, version, requested_by, expires_at <= now() AS expired
+           FROM nottwice.reprocess_runs WHERE id = :id FOR NO KEY UPDATE""",
+        id=run_id,
+    )
+    if row is None:
+        raise NotNow(f"There is no run {run_id}.")
+    return row
+
+
+def _must_wait(tx: Transaction, run: sa.Row[Any]) -> None:
+    if run.state != RunState.WAITING:
+        raise _over(tx, run)
+    if run.expired:
+        raise NotNow(f"Run {run.id} was waited for too long. Ask for it anew; nothing was done.")
+
+
+def _over(tx: Transaction, run: sa.Row[Any]) -> NotNow:
+    """Who was first is said by name."""
+    last = tx.first(
+        """SELECT a.act, a.at, p.name FROM nottwice.audit a JOIN nottwice.people p ON p.id = a.person_id
+           WHERE a.entity = 'reprocess' AND a.entity_id = :id AND a.outcome = 'done' AND a.entity_version > 1
+           ORDER BY a.id DESC LIMIT 1""",
+        id=run.id,
+    )
+    if last is not None:
+        return NotNow(str(first(last.name, last.act, last.at)))
+    return NotNow(f"Run {run.id} is {run.state}. Nothing was done.")
+
+
+def _second_because(tx: Transaction, plan: Plan, person: Person, settings: ReprocessSettings) -> str:
+    if plan.wanted.mode is RunMode.REPEAT:
+        return "what goes out cannot be taken back"
+    # Held against a second request of the same person at the same moment: together they may be over the number.
+    tx.execute("SELECT pg_advisory_xact_lock(hashtextextended(:person, 28))", person=f"reprocess {person.id}")
+    asked = tx.one(
+        """SELECT coalesce(sum(row_count), 0) AS n FROM nottwice.reprocess_runs
+           WHERE requested_by = :person AND requested_at > now() - interval '1 hour' AND NOT needs_second""",
+        person=person.id,
+    ).n
+    above = settings.second_person_above
+    if asked + len(plan.going) <= above:
+        return ""
+    before = f", and {asked:,} were asked for within the hour" if asked else ""
+    return f"these are {len(plan.going):,} events{before}: together more than {above:,}"
+
+
+def _asks(mode: RunMode, because: str) -> str:
+    return f"asked a second person: {IN_WORDS[mode]}" if because else IN_WORDS[mode]
+
+
+def _run(
+    plan: Plan, act: Act, state: RunState, settings: ReprocessSettings, expires_s: float
+) -> dict[str, Any]:
+    return {
+        "mode": plan.wanted.mode.value,
+        "state": state.value,
+        "selection": plan.wanted.in_words,
+        "why": act.reason,
+        "person": act.person.id,
+        "role": act.person.role.value,
+        "rows": len(plan.going),
+        "digest": plan.digest,
+        "needs_second": state is RunState.WAITING,
+        "expires_s": expires_s,
+        "pace_per_s": settings.pace_per_s,
+        "under_way_max": settings.under_way_max,
+    }
+
+
+def _rows(plan: Plan) -> dict[str, list[Any]]:
+    rows = [row for row in plan.rows if row.exists]
+    return {
+        "event_ids": [row.event_id for row in rows],
+        "action_ids": [row.action_id for row in rows],
+        "finding_ids": [row.finding_id for row in rows],
+        "versions": [row.version for row in rows],
+        "evidence": [row.evidence for row in rows],
+        "digests": [row.content_digest for row in rows],
+        "refusals": [row.refusal for row in rows],
+    }
+
+
+def _roles(roles: frozenset[Role]) -> str:
+    return " or ".join(sorted(role.value for role in roles)).capitalize()
