@@ -24,6 +24,8 @@ class WorkerSettings(Table):
     group_max: Count = 50  # apply parts in one transaction
     run_s_max: PositiveSeconds = 300.0  # a handler that runs longer loses its lease
     send_slots: Count = 4
+    send_retry_base_s: PositiveSeconds = 2.0  # a send waits up to this times 2, 4, 8 …, at most 10 min
+    pause_s: PositiveSeconds = 30.0  # of an account, the first time, where its provider names no time
     retry_base_s: PositiveSeconds = 2.0
     attempts_max: Count = 5  # of an event; its first claim sets it, a person's retry adds to it
     decided_wait_s: Seconds = 15.0  # a send that a person decided can be taken back for this long

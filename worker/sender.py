@@ -189,12 +189,13 @@ class Sender:
 
     def _record(self, claimed: ClaimedAction, attempt: AttemptRef, outcome: Outcome, writer: UUID) -> None:
         """Write the answer to its attempt, however long the database is away: as long as this process lives."""
-        kind = answers.kind_of(outcome).value
+        kind, w = answers.kind_of(outcome).value, self._given.settings.worker
+        waits = {"base_s": w.send_retry_base_s, "pause_s": w.pause_s}
         while True:
             try:
                 state = self._database.run(
                     lambda tx: answers.record_answer(
-                        tx, attempt, outcome, chance=random.random(), writer=writer
+                        tx, attempt, outcome, chance=random.random(), writer=writer, **waits
                     )
                 )
             except LeaseLost:  # written by an earlier try whose commit was not confirmed

@@ -11,6 +11,7 @@ from tests.benchmarks.drain import drain, drain_effect
 from tests.benchmarks.fairness import fairness
 from tests.benchmarks.idle import idle
 from tests.benchmarks.knocks import Missing
+from tests.benchmarks.outage import outage
 from tests.benchmarks.pickup import pickup
 from tests.benchmarks.prune import prune
 from tests.benchmarks.report import say
@@ -25,6 +26,7 @@ BENCHES: dict[str, Callable[[Stage], dict[str, object] | Lines]] = {
     "idle": idle,
     "fairness": fairness,
     "prune": prune,
+    "outage": outage,
 }
 
 

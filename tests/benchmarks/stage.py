@@ -103,9 +103,9 @@ class Stage:
         return answer
 
     @contextmanager
-    def ledger(self, database: str) -> Iterator[Database]:
-        """The ledger's door to a database, as the receiver uses it."""
-        opened = Database(self.cluster.url("nottwice_receiver", database=database), pre_ping=False)
+    def ledger(self, database: str, login: str = "nottwice_receiver") -> Iterator[Database]:
+        """The ledger's door to a database, as one kind of process uses it."""
+        opened = Database(self.cluster.url(login, database=database), pre_ping=False)
         try:
             yield opened
         finally:
