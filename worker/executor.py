@@ -11,15 +11,15 @@ import threading
 from collections import Counter, deque
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from functools import partial
 from uuid import UUID
 
-from ledger import faults, work, workers
+from ledger import faults, work
 from ledger.database import Database, Transaction, outside_transactions
 from ledger.errors import LeaseLost, Unavailable
 from ledger.records import ClaimedEvent, Worker
 from ledger.settings import Settings
+from worker.claims import Claims, Room
 from worker.commits import Commits
 from worker.handlers import Handlers, Kind
 from worker.heartbeat import Heartbeat, clock
@@ -37,9 +37,8 @@ class Executor:
         self, database: Database, settings: Settings, handlers: Handlers, worker: Worker, heartbeat: Heartbeat
     ) -> None:
         self._database, self._settings, self._handlers = database, settings, handlers
-        self._worker, self._heartbeat = worker, heartbeat
-        self._slow = replace(worker, handles=handlers.slow_kinds)
-        self._quick = replace(worker, handles=handlers.quick_kinds)
+        self._heartbeat = heartbeat
+        self._claims = Claims(database, settings, handlers, worker)
         self._commits = Commits(database, settings, self._ended)
         self._beside = ThreadPoolExecutor(BESIDE, thread_name_prefix="beside")
         self._in_hand: dict[UUID, InHand] = {}
@@ -54,7 +53,7 @@ class Executor:
 
     def use(self, settings: Settings) -> None:
         """Go on with other rules; what is in hand is not touched."""
-        self._settings = self._commits.settings = settings
+        self._settings = self._commits.settings = self._claims.settings = settings
 
     @property
     def in_hand(self) -> int:
@@ -90,19 +89,18 @@ class Executor:
         with self._changed:
             self._changed.notify_all()
 
-    def _rooms(self) -> list[tuple[Worker, int]]:
+    def _rooms(self) -> list[Room]:
         with self._changed:
             running = sum(one.stage is Stage.SLOW for one in self._in_hand.values())
             waiting = len(self._ready)
-        worker = self._settings.worker
-        return [(self._slow, worker.slots - running), (self._quick, worker.group_max - waiting)]
+        return self._claims.rooms(running, waiting)
 
     # ── Claiming ──────────────────────────────────────────────────────────────────────────────────────
 
     def claim(self, *, idle: bool) -> int:
         """Take what there is room for and begin it; returns how many. `idle`: a rescued event first, and alone."""
         asked_at = clock()
-        claimed = self._database.run(lambda tx: self._claim(tx, idle=idle))
+        claimed = self._claims.take(self._rooms(), idle=idle)
         for one in claimed:
             self._heartbeat.hold(one.lease, asked_at)
         if claimed:
@@ -118,18 +116,7 @@ class Executor:
         return len(claimed)
 
     def rescued_is_due(self) -> bool:
-        return self._database.run(lambda tx: workers.rescued_is_due(tx, self._worker.handles))
-
-    def _claim(self, tx: Transaction, *, idle: bool) -> list[ClaimedEvent]:
-        w = self._settings.worker
-        claim = partial(work.claim, tx, lease_s=w.lease_s, attempts_max=w.attempts_max)
-        if idle:  # one, rescued or not; the others follow in the next turn if it was not
-            return claim(self._worker, limit=1, idle=True)
-        claimed: list[ClaimedEvent] = []
-        for worker, room in self._rooms():
-            if room > 0 and worker.handles:
-                claimed += claim(worker, limit=room)
-        return claimed
+        return self._claims.rescued_is_due()
 
     def _begin(self, claimed: Sequence[ClaimedEvent]) -> None:
         fresh = [self._taken(one) for one in claimed]
