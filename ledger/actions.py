@@ -151,7 +151,7 @@ def stop(tx: Transaction, lease: ActionLease, why: str) -> None:
 def history(tx: Transaction, action_id: int) -> tuple[list[Attempt], list[Evidence], Window]:
     """All that the verdict reads of an action."""
     row = tx.one(
-        """SELECT key_window_s, key_margin_s, retry_until, decided_send, nottwice.has_moved(provider, account) AS moved
+        """SELECT key_window_s, key_margin_s, retry_until, send_before, decided_send, nottwice.has_moved(provider, account) AS moved
            FROM nottwice.actions WHERE id = :id""",
         id=action_id,
     )

@@ -38,11 +38,13 @@ def propose(
     about: str = "",
     event_id: int | None = None,
     at: datetime | None = None,
+    send_before: datetime | None = None,
 ) -> Proposed:
     """Store an action once per (namespace, key), whoever proposes it first: this application, another one, a handler.
 
     `key` is the action key; for a kind that spells its keys, the values they are made of. `at`, a time with its zone, is
-    when that happened which it is about: a kind that goes out once in a period needs it. `event_id`: the event it is for.
+    when that happened which it is about: a kind that goes out once in a period needs it. From `send_before` on it is not sent any
+    more, if its kind does not end sooner. `event_id`: the event it is for.
 
     It works in the transaction that is open on `connection`, commits nothing, and is undone with it, or with the savepoint
     it was made under. Somebody who proposes the same key at the same moment is waited for until they commit or roll back.
@@ -63,5 +65,6 @@ def propose(
         about=about,
         event_id=event_id,
         at=at,
+        send_before=send_before,
     )
     return actions.propose(tx, proposal)

@@ -83,6 +83,12 @@ def must_be_complete(act: Act, found: Finding | None = None, decision: Decision 
         raise Incomplete(f"Nothing was done. Please say {' and '.join(missing)}.")
 
 
+def must_be_in_time(row: sa.Row[Any]) -> None:
+    """Raises NotNow for a send that would come too late to be worth anything; nobody may send it any more."""
+    if row.send_before is not None and row.now >= row.send_before:
+        raise NotNow(f"{judging.was_to_go(row.send_before)}. It is not sent after that; nothing was done.")
+
+
 def evidence_must_be_in(row: sa.Row[Any]) -> None:
     if row.evidence_until is not None and row.now < row.evidence_until:
         raise NotNow(f"We are still looking for evidence until {row.evidence_until:%H:%M:%S} UTC.")

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from ledger.database import Transaction
 from ledger.deciding import DECIDERS as DECIDERS
-from ledger.deciding import before, change, evidence_must_be_in, held, must_be_complete
+from ledger.deciding import before, change, evidence_must_be_in, held, must_be_complete, must_be_in_time
 from ledger.errors import NotNow
 from ledger.records import Act, Decision, Seen, Settled
 from ledger.second_person import agree as agree
@@ -59,6 +59,7 @@ def settle(
     if decision is Decision.RESEND_NEW_KEY:
         raise NotNow("A new key needs a second person who agrees. Ask for one; nothing was sent.")
     if decision is Decision.RESEND_SAME_KEY:
+        must_be_in_time(row)
         _must_be_harmless(row, found, wait_s)
     must_not_be_asked(tx, action_id)
     number = message_id.strip()[:MESSAGE_ID_CHARACTERS_MAX] or None
@@ -70,6 +71,7 @@ def settle(
 def approve(tx: Transaction, action_id: int, seen: Seen, act: Act, *, wait_s: float = 15.0) -> Settled:
     """Let exactly this content go out; `seen.content_digest` is what the worker compares with what it sends."""
     row, found = before(tx, action_id, act, seen, ActionState.PROPOSED)
+    must_be_in_time(row)
     _must_not_have_moved(row, "Decline it, and let it be proposed anew under another key.")
     return change(tx, row, act, "approved", ActionState.APPROVED, found, wait_s=wait_s)
 
@@ -83,6 +85,7 @@ def decline(tx: Transaction, action_id: int, seen: Seen, act: Act) -> Settled:
 def requeue(tx: Transaction, action_id: int, seen: Seen, act: Act, *, wait_s: float = 15.0) -> Settled:
     """Try an action again whose time was over; no attempt of it can have gone out."""
     row, found = before(tx, action_id, act, seen, ActionState.FAILED)
+    must_be_in_time(row)
     _must_have_its_key(row)
     _must_not_have_moved(row, "It stays as it is.")
     return change(tx, row, act, "try again", ActionState.APPROVED, found, wait_s=wait_s)

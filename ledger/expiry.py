@@ -32,12 +32,20 @@ ORDER BY retry_until, id LIMIT :limit FOR NO KEY UPDATE SKIP LOCKED
 """
 
 
+# Whoever decided it, and approved or not.
+TOO_LATE = """
+SELECT id FROM nottwice.actions
+WHERE state IN ('proposed', 'approved') AND send_before <= now()
+ORDER BY send_before, id LIMIT :limit FOR NO KEY UPDATE SKIP LOCKED
+"""
+
+
 def expire(tx: Transaction, *, limit: int = 100) -> list[Rescued]:
     """Judge the actions that still wait though their time, or their key's, is over; returns those that moved.
 
-    Their account may be paused, or no worker may have been there to claim them.
+    Their account may be paused, nobody may have approved them, or no worker may have been there to claim them.
     """
-    rows = tx.all(EXPIRED, limit=limit)
+    rows = tx.all(TOO_LATE, limit=limit) or tx.all(EXPIRED, limit=limit)
     moved = [Rescued(r.id, judging.judge(tx, judging.lock(tx, r.id), counts=False)) for r in rows]
     return [m for m in moved if m.state is not ActionState.APPROVED]
 

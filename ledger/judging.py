@@ -6,6 +6,7 @@ so a history stands still while it is judged, and one guarded statement carries 
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
@@ -23,8 +24,8 @@ DELAY_S_MAX = 600.0  # the longest a provider's wish or our backoff holds one ac
 
 LOCK = """
 SELECT id, namespace, state, version, verdict, provider, account, policy, failures, evidence_s, content_digest, generation,
-       key_window_s, key_margin_s, retry_until, evidence_until, review_since, decided_send, key_digest IS NOT NULL AS key_kept,
-       now() AS now, nottwice.has_moved(provider, account) AS moved
+       key_window_s, key_margin_s, retry_until, send_before, evidence_until, review_since, decided_send,
+       key_digest IS NOT NULL AS key_kept, now() AS now, nottwice.has_moved(provider, account) AS moved
 FROM nottwice.actions WHERE id = :id FOR NO KEY UPDATE
 """
 
@@ -66,9 +67,16 @@ def history(tx: Transaction, action_id: int) -> tuple[list[Attempt], list[Eviden
 
 
 def window_of(row: Any) -> Window:
-    """The window of a row that was read with its key, its patience, whether a person asked, and whether its account moved."""
+    """The window of a row that was read with its key, its patience, its last moment, whether a person asked, and whether its
+    account moved.
+    """
     return Window(
-        row.key_window_s, row.key_margin_s, row.retry_until, decided=row.decided_send, moved=row.moved
+        row.key_window_s,
+        row.key_margin_s,
+        row.retry_until,
+        decided=row.decided_send,
+        moved=row.moved,
+        send_before=row.send_before,
     )
 
 
@@ -128,6 +136,8 @@ def _target(before: ActionState, found: ActionState) -> ActionState | None:
     """Where a judgement may move an action; None: it stays as it is."""
     if before in (ActionState.SENDING, ActionState.APPROVED):
         return None if found is ActionState.SENDING else found
+    if before is ActionState.PROPOSED:  # nobody approved it in time
+        return found if found is ActionState.CLOSED else None
     if (
         before is ActionState.NEEDS_REVIEW
     ):  # on a person's desk: facts take it away, a new chance to send does not
@@ -151,13 +161,13 @@ def _carry_out(
         final=target in FINAL_ACTIONS,
     )
     if target is ActionState.CLOSED or (found.extra_attempt and row.verdict != found.verdict):
-        _note_policy(tx, row, target)
+        _note_policy(tx, row, target, found)
     if target in FINAL_ACTIONS:
         _void_requests(tx, row.id)
 
 
-def _note_policy(tx: Transaction, row: sa.Row[Any], target: ActionState) -> None:
-    closed = target is ActionState.CLOSED
+def _note_policy(tx: Transaction, row: sa.Row[Any], target: ActionState, found: Finding) -> None:
+    closed, late = target is ActionState.CLOSED, found.verdict is VerdictWord.WAS_NOT_SENT
     audit.by_policy(
         tx,
         "closed by policy" if closed else "sent again by policy",
@@ -165,8 +175,16 @@ def _note_policy(tx: Transaction, row: sa.Row[Any], target: ActionState) -> None
         version=row.version + 1,
         before=row.state,
         after=target.value,
-        why=f"The policy of this kind is {row.policy}. It may have gone out.",
+        why=f"{was_to_go(row.send_before)}, and did not. Nothing went out."
+        if late
+        else f"The policy of this kind is {row.policy}. It may have gone out.",
     )
+
+
+def was_to_go(send_before: datetime) -> str:
+    """Until when it was worth sending, for the audit and for people."""
+    at = send_before.astimezone(UTC)
+    return f"It was to go out before {at:%H:%M:%S} UTC on {at.day} {at:%b %Y}"
 
 
 def _void_requests(tx: Transaction, action_id: int) -> None:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
+from ledger import held_back
 from ledger.database import Transaction
-from ledger.errors import ContentTooBig, Unavailable, Unstorable, UnusableKey
-from ledger.payload import is_storable, shown
+from ledger.errors import ContentTooBig, Unavailable
+from ledger.proposable import key_of, refuse_local_times, refuse_unstorable
 from ledger.records import Proposal, Proposed, canonical_json, digest_of
 from ledger.states import ActionState
 
@@ -22,10 +23,12 @@ ROUNDS_MAX = 5
 INSERT = """
 INSERT INTO nottwice.actions (namespace, action_key, key_digest, generation, kind, about, event_id, provider, account, provider_key,
                               reference, policy, cost, cost_reason, content_digest, key_window_s, key_margin_s, evidence_s,
-                              retry_until, state, due_at)
+                              retry_until, send_before, state, due_at)
 VALUES (:namespace, :action_key, :key_digest, :generation, :kind, :about, :event_id, :provider, :account, :provider_key,
         :reference, :policy, :cost, :cost_reason, :content_digest, :key_window_s, :key_margin_s, :evidence_s,
-        now() + make_interval(secs => :retry_for_s), :state, CASE WHEN :state = 'approved' THEN now() END)
+        now() + make_interval(secs => :retry_for_s),
+        least(CAST(:send_before AS timestamptz), least(now(), CAST(:at AS timestamptz)) + make_interval(secs => :send_before_s)),
+        :state, CASE WHEN :state = 'approved' THEN now() END)
 ON CONFLICT (namespace, key_digest, generation) DO NOTHING
 RETURNING id
 """
@@ -42,8 +45,7 @@ def propose(tx: Transaction, proposal: Proposal) -> Proposed:
     request = rendered(proposal)
     for _ in range(ROUNDS_MAX):
         if (made := store(tx, proposal, request)) is not None:
-            state = ActionState.PROPOSED if proposal.rules.approval else ActionState.APPROVED
-            return Proposed(made, True, state, True)
+            return Proposed(made, True, held_back.let_go_or_close(tx, made, proposal), True)
         if (standing := find(tx, proposal.namespace, request)) is not None:
             return standing
     raise Unavailable("A key kept vanishing while it was looked for. Nothing was stored; try again.")
@@ -62,7 +64,8 @@ class Rendered:
 def rendered(proposal: Proposal) -> Rendered:
     """The request as it would be stored. Raises as `propose`."""
     key, rules = key_of(proposal), proposal.rules
-    _refuse_unstorable(proposal, key)
+    refuse_local_times(proposal)
+    refuse_unstorable(proposal, key)
     content = canonical_json(proposal.content)
     if len(content) > CONTENT_BYTES_MAX:
         raise ContentTooBig(
@@ -86,23 +89,6 @@ def store(tx: Transaction, proposal: Proposal, request: Rendered, *, generation:
         subject=request.subject,
     )
     return int(row.id)
-
-
-def key_of(proposal: Proposal) -> str:
-    """The action key: as it was given, or as its kind spells it. Never both: one key a kind is what keeps it once."""
-    template, given, kind = proposal.rules.key, proposal.action_key, proposal.rules.kind
-    if isinstance(given, str):
-        if template is not None:
-            raise UnusableKey(
-                f"[actions.{kind}] spells its keys itself, {template.text}: propose it with a mapping of "
-                f"{', '.join(template.names)} instead of a key. Nothing was proposed."
-            )
-        return given
-    if template is None:
-        raise UnusableKey(
-            f"[actions.{kind}] has no key to put values into. Propose it with a key, or add the setting."
-        )
-    return template.fill(given, proposal.at)
 
 
 def request_digest(provider: str, account: str, recipients: Sequence[str], content: bytes) -> bytes:
@@ -149,6 +135,9 @@ def _columns(tx: Transaction, proposal: Proposal, request: Rendered, generation:
         "key_margin_s": rules.key_margin_s,
         "evidence_s": rules.evidence_s,
         "retry_for_s": rules.retry_for_s,
+        "send_before": proposal.send_before,
+        "at": proposal.at,
+        "send_before_s": rules.send_before_s,
         "state": "proposed" if rules.approval else "approved",
     }
 
@@ -167,34 +156,3 @@ def find(tx: Transaction, namespace: str, request: Rendered) -> Proposed | None:
     if row is None:
         return None
     return Proposed(row.id, False, ActionState(row.state), bytes(row.content_digest) == request.digest)
-
-
-def _refuse_unstorable(proposal: Proposal, action_key: str) -> None:
-    for where, text in _texts(proposal, action_key):
-        if not is_storable(text):
-            raise Unstorable(
-                f"The {shown(where)} of a proposed action holds NUL or half a character (a lone surrogate), which no "
-                "database and no e-mail can hold. Clean text from outside with ledger.payload.storable()."
-            )
-
-
-def _texts(proposal: Proposal, action_key: str) -> Iterator[tuple[str, str]]:
-    """Every text that a proposal brings, behind the name of its field."""
-    yield "namespace", proposal.namespace
-    yield "kind", proposal.rules.kind
-    yield "key", action_key
-    yield "about", proposal.about
-    yield from _texts_in("recipients", proposal.recipients)
-    yield from _texts_in("content", proposal.content)
-
-
-def _texts_in(where: str, value: Any) -> Iterator[tuple[str, str]]:
-    if isinstance(value, str):
-        yield where, value
-    elif isinstance(value, Mapping):
-        for name, member in value.items():
-            yield f"names in {where}", str(name)
-            yield from _texts_in(f"{where}.{name}", member)
-    elif isinstance(value, list | tuple):
-        for at, member in enumerate(value):
-            yield from _texts_in(f"{where}[{at}]", member)

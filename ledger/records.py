@@ -8,7 +8,16 @@ They stand in `records_*.py`, one file for each thing they speak of; all are off
 from __future__ import annotations
 
 from ledger.digests import JsonObject, canonical_json, digest_of
-from ledger.records_actions import ActionLease, ClaimedAction, Email, KindRules, Policy, Proposal, Proposed
+from ledger.records_actions import (
+    ActionLease,
+    ClaimedAction,
+    Email,
+    KindRules,
+    Policy,
+    Proposal,
+    Proposed,
+    Rate,
+)
 from ledger.records_attempts import (
     Accepted,
     Attempt,
@@ -71,6 +80,7 @@ __all__ = [
     "Policy",
     "Proposal",
     "Proposed",
+    "Rate",
     "Refused",
     "Rescued",
     "Role",

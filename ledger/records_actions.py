@@ -49,10 +49,19 @@ class Email:
 
 
 @dataclass(frozen=True, slots=True)
+class Rate:
+    """At most so many of a kind to one recipient within so many seconds."""
+
+    most: int
+    within_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class KindRules:
     """What configuration says of one kind of action: `[actions.KIND]`, and its provider's key.
 
-    `key` spells the kind's action keys; None: whoever proposes does.
+    `key` spells the kind's action keys; None: whoever proposes does. It is not sent `send_before_s` after it was proposed
+    or after the event, whichever was first, nor to a recipient who had as many as `rate` allows.
     """
 
     kind: str
@@ -67,6 +76,8 @@ class KindRules:
     cost: Literal["high", "medium", "low"] = "high"
     cost_reason: str = ""
     key: KeyTemplate | None = None
+    send_before_s: float | None = None
+    rate: Rate | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +85,7 @@ class Proposal:
     """An external action to be made once per (namespace, action key), whoever proposes it first.
 
     `action_key` is the key itself, or the values that its kind's key is made of. `at` is when that happened which it
-    is about, for kinds that go out once in a period.
+    is about: for its period, and for how long it is worth sending. It is not sent from `send_before` on, if that is sooner.
     """
 
     namespace: str
@@ -85,6 +96,7 @@ class Proposal:
     about: str = ""
     event_id: int | None = None
     at: datetime | None = None
+    send_before: datetime | None = None
 
     @classmethod
     def of(
@@ -98,6 +110,7 @@ class Proposal:
         about: str = "",
         event_id: int | None = None,
         at: datetime | None = None,
+        send_before: datetime | None = None,
     ) -> Proposal:
         """With an e-mail rendered, and its addressees as the recipients unless others are named. Raises TypeError."""
         if not isinstance(content, (Email, Mapping)):
@@ -106,7 +119,9 @@ class Proposal:
             )
         addressees = content.to + content.cc + content.bcc if isinstance(content, Email) else ()
         stored = content.content() if isinstance(content, Email) else content
-        return cls(namespace, key, rules, stored, tuple(recipients or addressees), about, event_id, at)
+        return cls(
+            namespace, key, rules, stored, tuple(recipients or addressees), about, event_id, at, send_before
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -113,7 +113,8 @@ class Evidence:
 class Window:
     """How long the provider keeps our key, less our margin, and for how long we try at all.
 
-    `decided`: a person asked for this try. It goes past the limits of patience, never past the key.
+    `decided`: a person asked for this try. It goes past the limits of patience, never past the key, nor past `send_before`:
+    from then on it is worth nothing to its recipient, and is not sent any more whoever asks.
     `moved`: its provider's name stands for another account now, where the key protects nothing.
     """
 
@@ -122,3 +123,4 @@ class Window:
     retry_until: datetime
     decided: bool = False
     moved: bool = False
+    send_before: datetime | None = None

@@ -12,7 +12,15 @@ import sqlalchemy as sa
 
 from ledger import audit
 from ledger.database import Transaction
-from ledger.deciding import before, change, evidence_must_be_in, first, may_decide, must_be_complete
+from ledger.deciding import (
+    before,
+    change,
+    evidence_must_be_in,
+    first,
+    may_decide,
+    must_be_complete,
+    must_be_in_time,
+)
 from ledger.errors import NotAllowed, NotNow, Stale
 from ledger.records import Act, Seen, Settled
 from ledger.states import ActionState
@@ -22,6 +30,7 @@ def ask_new_key(tx: Transaction, action_id: int, seen: Seen, act: Act, *, expire
     """Ask a second person to agree to a send with a new key. Nothing goes out; returns the request's id."""
     row, found = before(tx, action_id, act, seen, ActionState.NEEDS_REVIEW)
     must_be_complete(act)
+    must_be_in_time(row)
     evidence_must_be_in(row)
     must_not_be_asked(tx, action_id)
     audit.done(
@@ -66,6 +75,7 @@ def agree(tx: Transaction, request_id: int, act: Act, *, wait_s: float = 15.0) -
     seen = Seen(request.action_version, bytes(request.content_digest))
     row, found = before(tx, request.action_id, act, seen, ActionState.NEEDS_REVIEW)
     must_be_complete(act)
+    must_be_in_time(row)
     _must_mean_one_account(tx, request, row)
     _close_request(tx, request_id, act, "agreed")
     change(tx, row, act, "agreed: send again with a new key", ActionState.CLOSED, found)

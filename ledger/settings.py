@@ -132,6 +132,8 @@ class Settings(Tables):
             cost=action.cost,
             cost_reason=action.cost_reason,
             key=action.template,
+            send_before_s=action.send_before,
+            rate=action.rate,
         )
 
     def _unnamed_kind(self, kind: str) -> ActionSettings:

@@ -4,15 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import combinations
-from typing import Literal, Self
+from typing import Annotated, Any, Literal, Self
 from zoneinfo import ZoneInfo
 
-from pydantic import model_validator
+from pydantic import BeforeValidator, model_validator
 
 from ledger.action_keys import DAYS_MAX, KeyTemplate, Period
-from ledger.records import Policy
+from ledger.records import Policy, Rate
 from ledger.settings_retention import RetentionSettings
-from ledger.settings_types import Name, PositiveSeconds, Seconds, Table, wrong
+from ledger.settings_types import Name, PositiveSeconds, Seconds, Span, Table, seconds_of, wrong
+
+
+def _rate(value: Any) -> Any:
+    """`3 per 1 d`."""
+    most, word, span = value.partition("per") if isinstance(value, str) else ("", "", "")
+    within_s = seconds_of(span) if word else None
+    if within_s is None or not most.strip().isdecimal() or int(most) < 1:
+        raise wrong((), 'is no rate; write how many in what time, like "3 per 1 d" (s, min, h, d)')
+    return {"most": int(most), "within_s": within_s}
 
 
 class ActionSettings(Table):
@@ -33,6 +42,8 @@ class ActionSettings(Table):
     key: str = ""
     period: Period | None = None
     zone: str = "UTC"
+    send_before: Span | None = None  # after it was proposed, or after its event if that was sooner
+    rate: Annotated[Rate | None, BeforeValidator(_rate)] = None  # "3 per 1 d": to one recipient
 
     @property
     def template(self) -> KeyTemplate | None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import re
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
 Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -24,3 +25,28 @@ def wrong(name: str | tuple[str, ...], what: str) -> PydanticCustomError:
     """An error that says which name inside the table it is about."""
     inner = (name,) if isinstance(name, str) else name
     return PydanticCustomError("wrong", "{what}", {"what": what, "inner": inner})
+
+
+SPAN = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]+)", re.ASCII)
+UNITS_S = {"s": 1.0, "min": 60.0, "h": 3600.0, "d": 86_400.0}
+SPAN_DAYS_MAX = 36_500  # a hundred years
+
+
+def seconds_of(text: str) -> float | None:
+    """`90 s`, `10min`, `2 h`, `1d` in seconds; None for what is no span, or none of a hundred years at most."""
+    found = SPAN.fullmatch(text.strip())
+    if found is None or found[2] not in UNITS_S:
+        return None
+    seconds = float(found[1]) * UNITS_S[found[2]]
+    return seconds if 0 < seconds <= SPAN_DAYS_MAX * UNITS_S["d"] else None
+
+
+def _span(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    if (seconds := seconds_of(value)) is None:
+        raise wrong((), 'is no span of time; write "90 s", "10 min", "2 h", "1 d", or seconds as a number')
+    return seconds
+
+
+Span = Annotated[float, Field(gt=0, le=SPAN_DAYS_MAX * 86_400.0, allow_inf_nan=False), BeforeValidator(_span)]

@@ -64,6 +64,11 @@ EVENT_TRANSITIONS: tuple[Transition, ...] = (
 ACTION_TRANSITIONS: tuple[Transition, ...] = (
     Transition("proposed", "approve", "approved"),
     Transition("proposed", "decline", "declined"),
+    Transition(
+        "proposed", "propose", "closed"
+    ),  # too late when it was proposed, or over its recipient's rate
+    Transition("approved", "propose", "closed"),
+    Transition("proposed", "verdict", "closed"),  # too late: nobody approved it in time
     Transition("approved", "claim", "sending"),
     Transition("sending", "hand_back", "approved"),
     Transition(

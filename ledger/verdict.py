@@ -17,7 +17,7 @@ from ledger.verdict_case import IN_FLIGHT_MAX as IN_FLIGHT_MAX
 from ledger.verdict_case import RESENDS_MAX, Case
 from ledger.verdict_case import key_ends as key_ends
 from ledger.verdict_case import unsettled as unsettled
-from ledger.verdict_reasons import why_not_sent, why_safe, why_unknown
+from ledger.verdict_reasons import why_not_sent, why_safe, why_too_late, why_unknown
 
 
 class VerdictWord(StrEnum):
@@ -56,8 +56,9 @@ def verdict(
     """The state that follows from the whole history.
 
     Any acceptance, or proof of sending: sent. Else any attempt nobody can know about: approved while the key may be
-    used, otherwise needs_review, or what the policy says in its place. Else a refusal: refused. Else approved, or
-    failed when its time is over. An attempt that still runs is not judged: then the state is sending.
+    used, otherwise needs_review, or what the policy says in its place. Else a refusal: refused. Else approved; closed
+    when it is too late to send it, failed when we tried for long enough. An attempt that still runs is not judged: then
+    the state is sending.
     """
     case = Case(attempts, evidence, window, now, policy, provider)
     return _was_sent(case) or _still_runs(case) or _uncertain(case) or _was_not_sent(case)
@@ -99,7 +100,7 @@ def _still_runs(case: Case) -> Finding | None:
 def _uncertain(case: Case) -> Finding | None:
     if not case.unsettled:
         return None
-    if case.key_protects and case.window.decided:
+    if case.key_protects and case.window.decided and case.is_patient:
         return _safe(case, ActionState.APPROVED)
     if case.busy >= IN_FLIGHT_MAX:  # an alarm, whatever the policy: the key may belong to other content
         return _unknown(case, ActionState.NEEDS_REVIEW)
@@ -115,6 +116,10 @@ def _was_not_sent(case: Case) -> Finding:
     if refused is not None:
         reason = f"{case.provider} refused it at {case.clock(refused.answered_at or refused.started_at)}."
         return Finding(ActionState.REFUSED, VerdictWord.WAS_NOT_SENT, (reason,), until)
+    if case.is_too_late:
+        return Finding(
+            ActionState.CLOSED, VerdictWord.WAS_NOT_SENT, why_not_sent(case) + why_too_late(case), until
+        )
     in_time = case.window.decided or (case.is_patient and (until is None or case.now < until))
     state = ActionState.APPROVED if in_time else ActionState.FAILED
     if in_time and case.window.moved:  # what was approved, and what the key protects, is another account's
@@ -124,11 +129,11 @@ def _was_not_sent(case: Case) -> Finding:
 
 
 def _safe(case: Case, state: ActionState) -> Finding:
-    return Finding(state, VerdictWord.SAFE_TO_TRY_AGAIN, why_safe(case), case.key_until)
+    return Finding(state, VerdictWord.SAFE_TO_TRY_AGAIN, why_safe(case) + why_too_late(case), case.key_until)
 
 
 def _unknown(case: Case, state: ActionState, *, extra_attempt: bool = False) -> Finding:
-    reasons = why_unknown(case)
+    reasons = why_unknown(case) + why_too_late(case)
     return Finding(state, VerdictWord.NOBODY_KNOWS, reasons, case.key_until, extra_attempt=extra_attempt)
 
 

@@ -68,9 +68,14 @@ class Case:
         return sum(a.outcome is OutcomeKind.IN_FLIGHT for a in self.attempts)
 
     @property
+    def is_too_late(self) -> bool:
+        """Whether it is worth nothing any more to whom it should go."""
+        return self.window.send_before is not None and self.now >= self.window.send_before
+
+    @property
     def is_patient(self) -> bool:
         """Whether we still try by ourselves, or a person asked for this try."""
-        return self.window.decided or self.now < self.window.retry_until
+        return not self.is_too_late and (self.window.decided or self.now < self.window.retry_until)
 
     def proofs(self, points_to: PointsTo) -> list[Evidence]:
         return [e for e in self.evidence if e.proof and e.points_to is points_to]

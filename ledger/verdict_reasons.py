@@ -56,6 +56,13 @@ def _why_certain(case: Case) -> str:
     return "No try got further than connecting, or was turned away."
 
 
+def why_too_late(case: Case) -> tuple[str, ...]:
+    """Nothing, while it is not."""
+    if case.window.send_before is None or not case.is_too_late:
+        return ()
+    return (f"It was to go out before {case.clock(case.window.send_before)}; it is not sent after that.",)
+
+
 def _span(seconds: float) -> str:
     if seconds >= 7200:
         return f"{seconds / 3600:g} h"

@@ -202,6 +202,7 @@ class Send:
     key_window_s: float | None
     key_margin_s: float
     retry_until: datetime
+    send_before: datetime | None
     due_at: datetime | None
     decided_send: bool
     message_id: str | None
@@ -221,7 +222,7 @@ class Send:
 
 ONE = """
 SELECT a.id, a.version, a.content_digest, a.kind, a.about, a.namespace, a.provider, a.account, a.policy, a.cost, a.cost_reason,
-       a.state, a.generation, a.key_window_s, a.key_margin_s, a.retry_until, a.decided_send, a.event_id, a.created_at,
+       a.state, a.generation, a.key_window_s, a.key_margin_s, a.retry_until, a.send_before, a.decided_send, a.event_id, a.created_at,
        a.evidence_until, a.due_at, a.message_id, a.settled_at, NOT a.content_gone AS content_kept, a.key_digest IS NOT NULL AS key_kept,
        nottwice.has_moved(a.provider, a.account) AS moved,
        coalesce(r.recipients, '{}') AS recipients, coalesce(r.subject, '') AS subject, now() AS now,

@@ -8,7 +8,7 @@ from collections.abc import Callable, Set
 from dataclasses import dataclass
 from uuid import uuid4
 
-from ledger import actions, audit, counters, hints, refusals, work, workers
+from ledger import actions, audit, counters, hints, rates, refusals, work, workers
 from ledger.database import Database, Transaction
 from ledger.records import Rescued
 from ledger.settings import WorkerSettings
@@ -50,6 +50,7 @@ class Maintenance:
             Duty("fold", HOUR_S, self._in_transaction(counters.fold)),
             Duty("fold refusals", HOUR_S, self._in_transaction(refusals.fold)),
             Duty("forget", HOUR_S, self._in_transaction(workers.forget_silent)),
+            Duty("forget rates", HOUR_S, self._in_transaction(rates.forget)),
         ]
 
     def use(self, settings: WorkerSettings) -> None:

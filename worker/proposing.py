@@ -38,10 +38,12 @@ class Propose:
         recipients: tuple[str, ...] = (),
         about: str = "",
         at: datetime | None = None,
+        send_before: datetime | None = None,
     ) -> Proposed:
         """`key`: the action key; for a kind that spells its keys, the values they are made of.
 
         `at` is when that happened which this is about: the event's own time (`event.at`) unless the handler knows better.
+        From `send_before` on it is not sent any more, if its kind does not end sooner.
         """
         event, rules = self.event, self.settings.rules(kind)
         proposal = Proposal.of(
@@ -53,6 +55,7 @@ class Propose:
             about=about,
             event_id=event.id,
             at=at or event.at,
+            send_before=send_before,
         )
         proposed = self._propose(proposal)
         self.made.append((kind, proposed))

@@ -1,0 +1,111 @@
+-- What a kind's configuration says beside its policy: until when it is worth sending, and how many one recipient gets.
+
+ALTER TABLE nottwice.actions ADD COLUMN send_before timestamptz;  -- from then on it is not sent any more, whoever asks
+CREATE INDEX actions_too_late ON nottwice.actions (send_before, id) WHERE state IN ('proposed', 'approved') AND send_before IS NOT NULL;
+
+-- Of kinds with a rate: to whom an action was to go, and until when it counts. The recipient is hashed: it is only compared.
+CREATE TABLE nottwice.rated (
+    action_id         bigint NOT NULL REFERENCES nottwice.actions,
+    namespace         text NOT NULL,
+    kind              text NOT NULL,
+    recipient_digest  bytea NOT NULL,
+    counts_until      timestamptz NOT NULL,
+    PRIMARY KEY (action_id, recipient_digest)
+);
+CREATE INDEX rated_recipients ON nottwice.rated (namespace, kind, recipient_digest, counts_until);
+CREATE INDEX rated_over ON nottwice.rated (counts_until);
+
+-- What a new action may not do is decided in its own transaction, by whoever proposes: an application, too, which may change
+-- no action. So these work with the owner's rights, and only on an action that this transaction made.
+CREATE FUNCTION nottwice.is_new(wanted bigint) RETURNS boolean LANGUAGE sql STABLE AS $$
+    SELECT EXISTS (SELECT FROM nottwice.actions a
+                   WHERE a.id = wanted AND a.version = 1 AND a.generation = 1 AND a.created_at = transaction_timestamp()
+                     AND a.state IN ('proposed', 'approved'))
+$$;
+
+-- The recipients who have had as many of a kind as they get: what may have gone out, and what still may.
+CREATE FUNCTION nottwice.had_as_many(within text, wanted text, digests bytea[], most integer) RETURNS SETOF bytea LANGUAGE sql STABLE AS $$
+    SELECT r.recipient_digest FROM nottwice.rated r JOIN nottwice.actions a ON a.id = r.action_id
+    WHERE r.namespace = within AND r.kind = wanted AND r.recipient_digest = ANY(digests) AND r.counts_until > now()
+      AND a.state NOT IN ('declined', 'refused', 'failed')
+      AND NOT (a.state = 'closed' AND a.verdict IS NOT DISTINCT FROM 'was_not_sent')
+    GROUP BY r.recipient_digest HAVING count(*) >= most
+$$;
+
+-- Whether a new action is one too many for one of its recipients; if not, it counts from now on. One at a time for each
+-- recipient of a kind, until the transaction ends: else two of the same instant would not see each other. In one order,
+-- so that two with several recipients do not wait for each other. A lock's number is 64 bits of a hash: two recipients
+-- that share them wait for each other, no more.
+CREATE FUNCTION nottwice.is_one_too_many(wanted bigint, digests bytea[], most integer, within_s double precision) RETURNS boolean
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = nottwice, pg_temp AS $$
+DECLARE
+    new   nottwice.actions;
+    digest bytea;
+BEGIN
+    IF NOT nottwice.is_new(wanted) THEN
+        RAISE EXCEPTION 'only a new action is counted' USING ERRCODE = 'insufficient_privilege';
+    END IF;
+    SELECT * INTO new FROM nottwice.actions a WHERE a.id = wanted;
+    FOR digest IN SELECT d FROM unnest(digests) AS d ORDER BY d LOOP
+        PERFORM pg_advisory_xact_lock(hashtextextended(new.namespace || E'\n' || new.kind || E'\n' || encode(digest, 'hex'), 0));
+    END LOOP;
+    IF EXISTS (SELECT FROM nottwice.had_as_many(new.namespace, new.kind, digests, most)) THEN
+        RETURN true;
+    END IF;
+    INSERT INTO nottwice.rated (action_id, namespace, kind, recipient_digest, counts_until)
+    SELECT new.id, new.namespace, new.kind, d, now() + make_interval(secs => within_s) FROM unnest(digests) AS d;
+    RETURN false;
+END
+$$;
+
+-- A new action that may not go out: closed with its audit row, and its key is taken.
+CREATE FUNCTION nottwice.hold_back(wanted bigint, reason text) RETURNS void
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = nottwice, pg_temp AS $$
+BEGIN
+    IF NOT nottwice.is_new(wanted) THEN
+        RAISE EXCEPTION 'only a new action is held back' USING ERRCODE = 'insufficient_privilege';
+    END IF;
+    INSERT INTO nottwice.audit (role, act, entity, entity_id, entity_version, outcome, why, state_before, state_after)
+    SELECT 'policy', 'closed by policy', 'action', a.id, 2, 'done', reason, a.state, 'closed' FROM nottwice.actions a WHERE a.id = wanted;
+    UPDATE nottwice.actions SET state = 'closed', verdict = 'was_not_sent', due_at = NULL, settled_at = now(), version = 2
+    WHERE id = wanted;
+END
+$$;
+
+REVOKE EXECUTE ON FUNCTION nottwice.is_one_too_many, nottwice.hold_back FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION nottwice.is_one_too_many, nottwice.hold_back TO nottwice_worker, nottwice_application;
+GRANT INSERT (send_before), SELECT (send_before) ON nottwice.actions TO nottwice_application;
+
+-- As in 0008; the new one may not go out any later than the old one.
+CREATE OR REPLACE FUNCTION nottwice.next_generation(old_id bigint, wait_s double precision)
+RETURNS TABLE (id bigint, due_at timestamptz, now timestamptz)
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = nottwice, pg_temp AS $$
+DECLARE
+    made bigint;
+    due  timestamptz := transaction_timestamp() + make_interval(secs => wait_s);
+BEGIN
+    IF NOT EXISTS (SELECT FROM nottwice.requests r JOIN nottwice.actions a ON a.id = r.action_id
+                   WHERE r.action_id = old_id AND r.decision = 'agreed' AND r.decided_at = transaction_timestamp()
+                     AND r.decided_by <> r.requested_by AND a.state = 'closed') THEN
+        RAISE EXCEPTION 'a new key takes the agreement of a second person' USING ERRCODE = 'insufficient_privilege';
+    END IF;
+    INSERT INTO nottwice.actions AS new (namespace, action_key, key_digest, generation, kind, about, event_id, provider, account, provider_key,
+            reference, policy, cost, cost_reason, content_digest, key_window_s, key_margin_s, evidence_s, retry_until, send_before,
+            state, due_at, decided_send)
+    SELECT o.namespace, o.action_key, o.key_digest, o.generation + 1, o.kind, o.about, o.event_id, o.provider, o.account,
+           CASE WHEN o.key_window_s IS NOT NULL THEN k.key END,
+           'nt-' || left(encode(sha256(nottwice.part('reference') || nottwice.part(convert_to(k.key, 'UTF8'))), 'hex'), 16),
+           o.policy, o.cost, o.cost_reason, o.content_digest, o.key_window_s, o.key_margin_s, o.evidence_s,
+           due + greatest(o.retry_until - o.created_at, interval '1 hour'), o.send_before, 'approved', due, true
+    FROM nottwice.actions o,
+         LATERAL (SELECT nottwice.provider_key(o.namespace, o.account, o.key_digest, o.generation + 1) AS key) k
+    WHERE o.id = old_id
+    RETURNING new.id INTO made;
+    INSERT INTO nottwice.action_contents (action_id, content, recipients, subject)
+    SELECT made, c.content, c.recipients, c.subject FROM nottwice.action_contents c WHERE c.action_id = old_id;
+    RETURN QUERY SELECT made, due, transaction_timestamp();
+END
+$$;
+
+GRANT SELECT, DELETE ON nottwice.rated TO nottwice_worker;
+GRANT SELECT (send_before) ON nottwice.actions TO nottwice_viewer, nottwice_support, nottwice_engineer, nottwice_auditor, nottwice_admin;
