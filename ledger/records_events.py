@@ -130,7 +130,7 @@ class Event:
 class ClaimedEvent:
     """An event under our claim. `attempt` counts this claim; `alone` asks to run with nothing beside it.
 
-    `in_lane`: it has an ordering key, and others may wait for its end.
+    `in_lane`: it has an ordering key, and others may wait for its end. `was_due_at`: its place among what was pending.
     """
 
     lease: EventLease
@@ -139,3 +139,4 @@ class ClaimedEvent:
     attempts_max: int
     alone: bool
     in_lane: bool = False
+    was_due_at: datetime | None = None

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
+from itertools import chain
+from typing import Any
 
 from ledger import work, workers
 from ledger.database import Database, Transaction
+from ledger.front import Front
 from ledger.records import ClaimedEvent, Worker
 from ledger.settings import Settings
 from worker.handlers import Handlers
@@ -22,6 +24,7 @@ class Claims:
         self._database, self.settings, self._worker = database, settings, worker
         self._slow = replace(worker, handles=handlers.slow_kinds)
         self._quick = replace(worker, handles=handlers.quick_kinds)
+        self._fronts = {id(one): Front(one) for one in (self._slow, self._quick)}
 
     def rooms(self, running: int, waiting: int) -> list[Room]:
         """What there is room for while so many slow parts run and so many events wait for a group."""
@@ -30,18 +33,28 @@ class Claims:
 
     def take(self, rooms: Sequence[Room], *, idle: bool) -> list[ClaimedEvent]:
         """`idle`: one event, a rescued one first; the others follow in the next turn if it was none."""
-        return self._database.run(lambda tx: self._take(tx, rooms, idle=idle))
-
-    def _take(self, tx: Transaction, rooms: Sequence[Room], *, idle: bool) -> list[ClaimedEvent]:
-        w = self.settings.worker
-        claim = partial(work.claim, tx, lease_s=w.lease_s, attempts_max=w.attempts_max)
         if idle:
-            return claim(self._worker, limit=1, idle=True)
-        claimed: list[ClaimedEvent] = []
-        for worker, room in rooms:
-            if room > 0 and worker.handles:
-                claimed += claim(worker, limit=room)
-        return claimed
+            return self._database.run(lambda tx: self._claim(tx, self._worker, limit=1, idle=True))
+        asked = [(worker, room) for worker, room in rooms if room > 0 and worker.handles]
+        taken = self._database.run(lambda tx: self._take(tx, asked))
+        for (worker, room), claimed in zip(asked, taken, strict=True):
+            self._fronts[id(worker)].move(claimed, room)
+        return list(chain.from_iterable(taken))
+
+    def _take(self, tx: Transaction, asked: Sequence[Room]) -> list[list[ClaimedEvent]]:
+        return [self._claim(tx, worker, limit=room, front=self._fronts[id(worker)]) for worker, room in asked]
+
+    def _claim(self, tx: Transaction, worker: Worker, **how: Any) -> list[ClaimedEvent]:
+        # A claim need not outlive a crash of the server: whoever's claim was forgotten completes nothing, for its token
+        # is not there. And nothing that is committed later is durable before the claim is.
+        tx.execute("SET LOCAL synchronous_commit = off")
+        rules = self.settings.worker
+        return work.claim(tx, worker, lease_s=rules.lease_s, attempts_max=rules.attempts_max, **how)
+
+    def look_at_all(self) -> None:
+        """Something that was passed by may go now, such as the next one of a lane."""
+        for front in self._fronts.values():
+            front.forget()
 
     def rescued_is_due(self) -> bool:
         """Whether a rescued event waits for a process that does nothing else."""

@@ -194,6 +194,8 @@ class Executor:
                 self._in_hand.pop(one.claimed.lease.token, None)
                 self.overdue.discard(one.claimed.lease.token)
                 self._alone = self._alone and not one.claimed.alone
+            if any(one.claimed.in_lane for one in ended):
+                self._claims.look_at_all()
             self._changed.notify_all()
 
     def drop_overdue(self) -> None:

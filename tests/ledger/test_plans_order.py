@@ -12,9 +12,10 @@ import pytest
 
 from ledger import claiming, order, unhandled, work
 from ledger.embedded import Cluster
+from ledger.front import EVERYWHERE
 from tests.fix_events import Ledger, worker
 from tests.fix_past import database_with_a_past
-from tests.ledger.test_plans_events import plan, rolled_back
+from tests.ledger.test_plans_events import inner_plan, plan, rolled_back
 
 pytestmark = pytest.mark.xdist_group("plans")
 
@@ -67,9 +68,11 @@ def past(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Ledger]:
 
 
 def test_a_claim_meets_only_what_may_run(past: Ledger) -> None:
-    found = plan(
+    found = inner_plan(
         past,
         claiming.CLAIM,
+        "events",
+        **EVERYWHERE,
         sources=["shop"],
         types=["invoice.paid"],
         alone=False,
