@@ -60,14 +60,27 @@ def alone(databases: Databases) -> Iterator[Hall]:
         yield made
 
 
+@pytest.fixture(scope="session")
+def views(chromium: Browser) -> Iterator[dict[str, BrowserContext]]:
+    """The browser profiles of one process's tests: what a page's code costs to load is paid once, not each time."""
+    kept: dict[str, BrowserContext] = {}
+    yield kept
+    for view in kept.values():
+        view.close()
+
+
 @pytest.fixture
-def visit(chromium: Browser) -> Iterator[Callable[..., Page]]:
-    """Opens an address of a console in a browser of its own, as one more person's would be."""
-    opened: list[BrowserContext] = []
+def visit(chromium: Browser, views: dict[str, BrowserContext]) -> Iterator[Callable[..., Page]]:
+    """Opens an address of a console in a profile without cookies, as one more person's would be."""
+    opened: list[Page] = []
 
     def open_page(hall: Hall, path: str, *, as_: str = "", ready: str = "h1", **context: object) -> Page:
-        opened.append(chromium.new_context(viewport={"width": 1280, "height": 1000}, **context))  # type: ignore[arg-type]
-        page = opened[-1].new_page()
+        way = f"{len(opened)} {sorted(context.items())}"
+        if way not in views:
+            views[way] = chromium.new_context(viewport={"width": 1280, "height": 1000}, **context)  # type: ignore[arg-type]
+        views[way].clear_cookies()
+        page = views[way].new_page()
+        opened.append(page)
         page.goto(hall.url + path)
         page.locator(ready).first.wait_for(timeout=30_000)  # a deadline on a busy machine, not a duration
         stage.settled(page)  # what is pressed while a page is still drawn may be drawn anew under the pointer
@@ -78,5 +91,5 @@ def visit(chromium: Browser) -> Iterator[Callable[..., Page]]:
         return page
 
     yield open_page
-    for context in opened:
-        context.close()
+    for page in opened:
+        page.close()
