@@ -179,6 +179,7 @@ def test_a_busy_worker_makes_way_for_what_was_rescued(workshop: Workshop) -> Non
     worker.notes.wait_for("claimed", event_ids=[rescued], alone=True)
     workshop.until("SELECT state = 'completed' FROM nottwice.events ORDER BY id LIMIT 1")
     assert workshop.states().count("pending") > 0, "long before the others were done"
+    worker.notes.wait_for("completed", event_ids=[rescued])
     notes = worker.notes.all
     alone = next(
         i for i, n in enumerate(notes) if n.get("event_ids") == [rescued] and n["event"] == "claimed"
