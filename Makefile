@@ -59,7 +59,7 @@ COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gene
 constraints: setup ## bring constraints/*.txt in line with pyproject.toml (UPGRADE=1: to the newest versions)
 	@[ -x $(BIN)/uv ] || $(BIN)/python -m pip install --quiet uv
 	@$(COMPILE) $(if $(UPGRADE),--upgrade) --extra test --extra bench -o constraints/test.txt
-	@$(COMPILE) --upgrade -c constraints/test.txt --extra embedded --extra console --extra auth -o constraints/console.txt
+	@$(COMPILE) --upgrade -c constraints/test.txt --extra embedded --extra console --extra auth --extra sandbox -o constraints/console.txt
 	@$(COMPILE) --upgrade -c constraints/test.txt --extra embedded -o constraints/worker.txt
 	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate \
 		--custom-compile-command "make constraints" $(if $(UPGRADE),--upgrade) constraints/peers.in -o constraints/peers.txt
