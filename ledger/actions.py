@@ -53,7 +53,8 @@ UPDATE nottwice.actions a SET
     state = 'sending', due_at = NULL, claim_token = :token, claimed_by = :worker, claimed_at = now(),
     lease_until = now() + make_interval(secs => :lease_s), version = version + 1
 FROM next WHERE a.id = next.id
-RETURNING a.id, a.namespace, a.kind, a.provider, a.account, a.action_key, a.provider_key, a.reference, a.content_digest, a.attempts
+RETURNING a.id, a.namespace, a.kind, a.provider, a.account, a.action_key, a.provider_key, a.reference, a.content_digest, a.attempts,
+          a.created_at
 """
 
 
@@ -181,4 +182,5 @@ def _claimed(row: Any, token: UUID, content: bytes) -> ClaimedAction:
         content=content,
         content_digest=bytes(row.content_digest),
         attempts=row.attempts,
+        created_at=row.created_at,
     )

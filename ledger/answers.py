@@ -129,7 +129,7 @@ def kind_of(outcome: Outcome) -> OutcomeKind:
 
 
 def _write_answer(tx: Transaction, attempt: AttemptRef, outcome: Outcome, kind: OutcomeKind) -> None:
-    said = ("", "") if isinstance(outcome, Accepted) else (outcome.reason, outcome.code)
+    said = (outcome.note, "") if isinstance(outcome, Accepted) else (outcome.reason, outcome.code)
     written = tx.execute(
         """UPDATE nottwice.action_attempts
            SET answered_at = clock_timestamp(), outcome = :outcome, reason = :reason, code = :code, message_id = :message_id,

@@ -162,3 +162,4 @@ class ClaimedAction:
     content: bytes
     content_digest: bytes
     attempts: int
+    created_at: datetime | None = None  # the same at every attempt, as all that is sent must be

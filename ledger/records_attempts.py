@@ -19,10 +19,11 @@ class AttemptRef:
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """The provider took it and named it. Accepted is not delivered."""
+    """The provider took it and named it. Accepted is not delivered. `note`: what else it said, for people."""
 
     message_id: str
     thread_id: str | None = None
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
