@@ -13,6 +13,7 @@ from ledger.errors import Misconfigured
 SCHEMES = ("postgresql", "postgres", "postgresql+psycopg")
 URL_FORM = "postgresql://LOGIN:PASSWORD@HOST:PORT/DATABASE"
 PORTS = {"receiver_port": 8080, "console_port": 8501, "sandbox_port": 8090}
+SMTP_BESIDE = 25  # the sandbox's mail server is so many ports above its page, unless it is told another
 
 
 def home_folder() -> Path:
@@ -29,7 +30,10 @@ def config_file(home: Path) -> Path | None:
 
 def ports() -> dict[str, int]:
     """By the settings' names. Raises Misconfigured for what is no port."""
-    return {name: _port(f"NOTTWICE_{name.upper()}", default) for name, default in PORTS.items()}
+    found = {name: _port(f"NOTTWICE_{name.upper()}", default) for name, default in PORTS.items()}
+    beside = found["sandbox_port"] + SMTP_BESIDE
+    beside = beside if beside < 65_536 and beside not in found.values() else beside - 2 * SMTP_BESIDE
+    return found | {"sandbox_smtp_port": _port("NOTTWICE_SANDBOX_SMTP_PORT", beside)}
 
 
 def database_url() -> str | None:

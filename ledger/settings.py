@@ -72,6 +72,7 @@ class Settings(Tables):
     receiver_port: int
     console_port: int
     sandbox_port: int
+    sandbox_smtp_port: int
 
     def secret(self, name: str) -> str:
         """The secret of that name, read anew each time, so that a rotated file is seen.
@@ -205,7 +206,7 @@ def load(path: Path | None = None) -> Settings:
 
 
 def read_tables(file: Path, ports: Mapping[str, int]) -> Tables:
-    """The file's tables, checked. `{sandbox_port}` and `{receiver_port}` in an address stand for the ports."""
+    """The file's tables, checked. `{sandbox_port}`, `{receiver_port}` … in an address stand for ports."""
     try:
         text = file.read_text(encoding="utf-8")
         tree = _filled(tomllib.loads(text), ports)

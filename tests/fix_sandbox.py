@@ -16,7 +16,9 @@ import uvicorn
 
 from ledger.records import ActionLease, ClaimedAction, Email, canonical_json, digest_of
 from worker.sandbox.courier import Courier
+from worker.sandbox.faults import Faults
 from worker.sandbox.incoming import Incoming
+from worker.sandbox.post import Post
 from worker.sandbox.server import create
 from worker.sandbox.store import Store
 
@@ -28,27 +30,32 @@ class Sandbox:
     """The sandbox provider in this process, on a port of its own, with real HTTP in between."""
 
     def __init__(self, store: Store, keys: dict[str, str], courier: Courier | None = None) -> None:
-        self.store, self.incoming = store, Incoming()
+        self.store, self.incoming, faults = store, Incoming(), Faults()
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
         self.http = httpx.Client(base_url=self.url, trust_env=False, timeout=10)
         config = uvicorn.Config(
-            create(store, keys, courier=courier, incoming=self.incoming),
+            create(store, keys, faults, courier, self.incoming),
             log_level="critical",
             timeout_graceful_shutdown=1,
         )
         self._server = uvicorn.Server(config)
+        post = socket.create_server(("127.0.0.1", 0))
+        self.mail_url = f"smtp://127.0.0.1:{post.getsockname()[1]}"
+        self._post = Post(store, faults, post, keys.get("smtp", ""))
         self._thread = threading.Thread(
             target=self._server.run, kwargs={"sockets": [self._listener]}, daemon=True
         )
 
     def __enter__(self) -> Sandbox:
         self._thread.start()
+        self._post.__enter__()
         until(lambda: self._server.started, STARTS_WITHIN_S)
         return self
 
     def __exit__(self, *_: object) -> None:
         self.http.close()
+        self._post.__exit__()
         self._server.should_exit = True
         self._thread.join(STARTS_WITHIN_S)
         self._listener.close()
@@ -162,7 +169,9 @@ def claimed(
 
 @pytest.fixture(scope="session")
 def one_sandbox() -> Iterator[Sandbox]:
-    with Sandbox(Store(), {"agentmail": "am-key", "inboxili": "ix-key", "mailera": "ml-key"}) as running:
+    with Sandbox(
+        Store(), {"agentmail": "am-key", "inboxili": "ix-key", "mailera": "ml-key", "smtp": "post-key"}
+    ) as running:
         yield running
 
 

@@ -40,4 +40,4 @@ def test_an_address_that_is_none_makes_no_provider(kind: str, address: str) -> N
 
 
 def test_every_kind_of_the_configuration_can_be_built() -> None:
-    assert set(providers.KINDS) | {"smtp"} == set(get_args(Kind)) == set(LABELS)
+    assert set(providers.KINDS) == set(get_args(Kind)) == set(LABELS)

@@ -37,10 +37,17 @@ def _mailera(name: str, table: ProviderSettings, key: str) -> Provider:
     return Mailera(name, table.base_url, key, table.spelling)
 
 
+def _smtp(name: str, table: ProviderSettings, key: str) -> Provider:
+    from worker.providers.smtp import Smtp
+
+    return Smtp(name, table, key)
+
+
 KINDS: dict[str, Callable[[str, ProviderSettings, str], Provider]] = {
     "agentmail": _agentmail,
     "inboxili": _inboxili,
     "mailera": _mailera,
+    "smtp": _smtp,
 }
 
 

@@ -37,25 +37,39 @@ class Line:
         self.retry_after: str | None = None
         self.keeps_body, self.body = False, b""
         self._sockets: list[socket.socket] = []
-        self._cut = False
+        self._cut = self._may_have_left = False
         self._lock = threading.Lock()
 
-    def hold(self, connected: socket.socket) -> None:
-        """Call with the connected socket before anything is sent. After the cut: closes it, raises OSError."""
+    def hold(self, connected: socket.socket, *, leaves: bool = True) -> None:
+        """Call with the connected socket before anything is sent. After the cut: closes it, raises OSError.
+
+        Not `leaves`: what is sent next sends no e-mail yet; call `leave` before what does.
+        """
         with self._lock:
-            if self._cut:
-                connected.close()
-                raise ConnectionAbortedError("The call was given up before its connection stood.")
+            self._go_on(connected)
             self._sockets.append(connected)
+            self._may_have_left = leaves
+
+    def leave(self) -> None:
+        """From here on an e-mail may have left. After the cut: raises OSError."""
+        with self._lock:
+            self._go_on(*self._sockets)
+            self._may_have_left = True
+
+    def _go_on(self, *sockets: socket.socket) -> None:
+        if self._cut:
+            for one in sockets:
+                one.close()
+            raise ConnectionAbortedError("The call was given up before anything left.")
 
     def cut(self) -> bool:
-        """End the call; whether anything can have been sent."""
+        """End the call; whether anything can have left."""
         with self._lock:
             self._cut = True
             for held in self._sockets:
                 with contextlib.suppress(OSError):  # closed already, or handed on to its TLS
                     socket.socket.shutdown(held, socket.SHUT_RDWR)
-            return bool(self._sockets)
+            return self._may_have_left
 
 
 current: ContextVar[Line] = ContextVar("line")

@@ -2,7 +2,9 @@
 
 A fault is a JSON object. All members are optional; unknown ones are refused.
 
-    provider             "agentmail", "inboxili" or "mailera"; "" (the default): any
+    provider             "agentmail", "inboxili", "mailera" or "smtp"; "" (the default): any
+    at                   of SMTP: the step that it strikes: connect, hello, tls, sign-in, mail, rcpt, data, body (after 354) or
+                         dot (the default)
     reads                strikes questions (what is listed, one message, the endpoints) instead of sends
     match                only requests whose path or body contains this text
     count                how many requests it strikes: 1 by default; null: until it is deleted
@@ -27,13 +29,15 @@ the first that fits strikes, and only it.
 from __future__ import annotations
 
 import random
+import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
 from worker.sandbox.sends import STATES
 
-PROVIDERS = ("", "agentmail", "inboxili", "mailera")
+PROVIDERS = ("", "agentmail", "inboxili", "mailera", "smtp")
+STEPS = ("connect", "hello", "tls", "sign-in", "mail", "rcpt", "data", "body", "dot")
 
 
 @dataclass(slots=True)
@@ -41,6 +45,7 @@ class Fault:
     """One armed fault. `accept` None: as its end says."""
 
     provider: str = ""
+    at: str = "dot"
     reads: bool = False
     match: str = ""
     count: int | None = 1
@@ -76,8 +81,8 @@ class Fault:
     def is_silent(self) -> bool:
         return self.silence or self.accept_then_silence
 
-    def fits(self, provider: str, path: str, body: bytes, *, reads: bool) -> bool:
-        if self.provider not in ("", provider) or self.reads != reads:
+    def fits(self, provider: str, path: str, body: bytes, *, reads: bool, at: str) -> bool:
+        if self.provider not in ("", provider) or self.reads != reads or self.at != at:
             return False
         return not self.match or self.match in path or self.match.encode() in body
 
@@ -91,16 +96,19 @@ class Faults:
 
     def __init__(self, chance: Callable[[], float] = random.random) -> None:
         self.armed: list[Fault] = []
-        self._chance = chance
+        self._chance, self._lock = chance, threading.Lock()
 
-    def take(self, provider: str, path: str, body: bytes, *, reads: bool = False) -> Fault | None:
+    def take(
+        self, provider: str, path: str, body: bytes, *, reads: bool = False, at: str = "dot"
+    ) -> Fault | None:
         """The fault that strikes this request; one strike of it is used up."""
-        for fault in self.armed:
-            if fault.fits(provider, path, body, reads=reads) and (
-                fault.rate >= 1 or self._chance() < fault.rate
-            ):
-                self._use_up(fault)
-                return fault
+        with self._lock:
+            for fault in self.armed:
+                if fault.fits(provider, path, body, reads=reads, at=at) and (
+                    fault.rate >= 1 or self._chance() < fault.rate
+                ):
+                    self._use_up(fault)
+                    return fault
         return None
 
     def _use_up(self, fault: Fault) -> None:
@@ -128,11 +136,14 @@ def _fault(given: Any) -> Fault:
     if "rate" in members:
         members.setdefault("count", None)
     _check(members)
+    if members.get("at", "dot") != "dot" and members["provider"] != "smtp":
+        raise NotAFault("Only a fault of provider smtp strikes at a step.")
     return Fault(**members)
 
 
 CHECKS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
-    "provider": (lambda v: v in PROVIDERS, "one of agentmail, inboxili, mailera, or nothing"),
+    "provider": (lambda v: v in PROVIDERS, "one of agentmail, inboxili, mailera, smtp, or nothing"),
+    "at": (lambda v: v in STEPS, f"one of {', '.join(STEPS)}"),
     "reads": (lambda v: isinstance(v, bool), "true or false"),
     "match": (lambda v: isinstance(v, str), "a text"),
     "count": (

@@ -88,10 +88,15 @@ class Store:
             if mail.idempotency_key:
                 self.keys[mail.idempotency_key] = Key(entry["request"], mail.answer, entry["done_at"])
 
-    def saw(self, provider: str, path: str, key: str | None, body: bytes) -> None:
-        """Noted before anything is decided or answered."""
-        noted = {"time": self._now(), "provider": provider, "path": path}
-        self.requests.append(noted | {"idempotency_key": key, "body_digest": digest(body)})
+    def saw(self, provider: str, path: str, key: str | None, body: bytes) -> dict[str, Any]:
+        """Noted before anything is decided or answered. Returns the note, for a body that comes later."""
+        noted: dict[str, Any] = {"time": self._now(), "provider": provider, "path": path}
+        note = noted | {"idempotency_key": key, "body_digest": digest(body)}
+        self.requests.append(note)
+        return note
+
+    def saw_body(self, note: dict[str, Any], body: bytes) -> None:
+        note["body_digest"] = digest(body)
 
     def begin(self, key: str, request: str) -> dict[str, Any] | None:
         """Claim a key for a request: None, or the first answer once more. Raises Conflict."""
@@ -165,7 +170,7 @@ class Store:
             idempotency_key=key,
             recipients=list(content["recipients"]),
             body_digest=digest(body),
-            message_id=_new_id(provider),
+            message_id=content.get("message_id") or _new_id(provider),
             thread_id=f"thd_{thread[:16]}",
             subject=str(content.get("subject") or ""),
             sender=str(content.get("sender") or ""),
