@@ -61,7 +61,8 @@ class KindRules:
     """What configuration says of one kind of action: `[actions.KIND]`, and its provider's key.
 
     `key` spells the kind's action keys; None: whoever proposes does. It is not sent `send_before_s` after it was proposed
-    or after the event, whichever was first, nor to a recipient who had as many as `rate` allows.
+    or after the event, whichever was first, nor to a recipient who had as many as `rate` allows. `tells`: when it was sent,
+    an event says so.
     """
 
     kind: str
@@ -78,6 +79,7 @@ class KindRules:
     key: KeyTemplate | None = None
     send_before_s: float | None = None
     rate: Rate | None = None
+    tells: bool = False
 
 
 @dataclass(frozen=True, slots=True)

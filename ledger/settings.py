@@ -132,6 +132,7 @@ class Settings(Tables):
             retry_for_s=action.retry_for_s,
             cost=action.cost,
             cost_reason=action.cost_reason,
+            tells=action.tell_when_sent,
             key=action.template,
             send_before_s=action.send_before,
             rate=action.rate,

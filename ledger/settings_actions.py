@@ -44,6 +44,7 @@ class ActionSettings(Table):
     zone: str = "UTC"
     send_before: Span | None = None  # after it was proposed, or after its event if that was sooner
     rate: Annotated[Rate | None, BeforeValidator(_rate)] = None  # "3 per 1 d": to one recipient
+    tell_when_sent: bool = False  # makes the event `action.sent` of the source `nottwice`
 
     @property
     def template(self) -> KeyTemplate | None:

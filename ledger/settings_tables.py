@@ -7,6 +7,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
+from ledger.event_types import OURS
 from ledger.settings_actions import ActionSettings as ActionSettings
 from ledger.settings_actions import refuse_forgetful_keys, refuse_shared_keys
 from ledger.settings_processes import (
@@ -67,6 +68,8 @@ class Tables(Table):
         for name, source in self.sources.items():
             if not URL_SAFE.fullmatch(name):
                 raise wrong(("sources", name), "stands in an address: use letters, digits, - and _")
+            if name == OURS:
+                raise wrong(("sources", name), "is the name of what the ledger itself tells; choose another")
             if source.provider and source.provider not in self.providers:
                 known = ", ".join(self.providers) or "none"
                 raise wrong(

@@ -14,7 +14,18 @@ import pytest
 
 HOUSE = Path(__file__).parent.parent
 ROOMS = ("ledger", "worker", "dashboard")
-CENTRE = ("states", "errors", "retry", "digests", "clock", "action_keys", "records*", "verdict*", "payload*")
+CENTRE = (
+    "states",
+    "errors",
+    "retry",
+    "digests",
+    "clock",
+    "event_types",
+    "action_keys",
+    "records*",
+    "verdict*",
+    "payload*",
+)
 PURE = sorted(file.stem for name in CENTRE for file in (HOUSE / "ledger").glob(f"{name}.py"))
 NO_NAMES = {"utils", "common", "helpers", "manager", "client"}
 SQL = re.compile(r"\s*(SELECT|INSERT INTO|UPDATE|DELETE FROM|WITH \w+ AS)\s")

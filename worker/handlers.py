@@ -26,8 +26,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
+from ledger import event_types
 from ledger.database import Transaction
 from ledger.errors import Misconfigured
+from ledger.event_types import OURS
 from ledger.records import Event
 from worker.proposing import Propose as Propose
 
@@ -151,7 +153,10 @@ class Handlers:
         for (source, _), handler in self._by_kind.items():
             if not (handler.slow or handler.applied):
                 continue  # a part of ours alone
-            if source not in sources:
+            if source == OURS:
+                if reason := event_types.doubt(source, handler.type):
+                    handler.refuse(f"waits for what never comes: {reason}")
+            elif source not in sources:
                 handler.refuse(f"waits for a source that is not configured: there is no [sources.{source}]")
             if handler.applied is None:
                 handler.refuse("has a slow part but no apply part; add one with @NAME.apply")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from uuid import uuid4
 
 import pytest
@@ -207,3 +208,11 @@ def test_whoever_proposes_again_meets_the_newest_generation(sends: Sends) -> Non
     sends.sql("UPDATE nottwice.actions SET evidence_until = now()")
     new = agree(sends, ask(sends, old, sends.person("Ann")), sends.person("Bo")).action_id
     assert sends.proposed(key="receipt:9") == new
+
+
+def test_a_new_generation_tells_when_it_was_sent_as_the_first_would_have(sends: Sends) -> None:
+    old = sends.uncertain(replace(KEYLESS, tells=True))
+    done = agree(sends, ask(sends, old, sends.person("Ann")), sends.person("Bo"))
+    sends.tried(done.action_id, ACCEPTED)
+    (told,) = sends.rows("SELECT event_key FROM nottwice.events WHERE type = 'action.sent'")
+    assert told.event_key == f"action:{done.action_id}:sent"
