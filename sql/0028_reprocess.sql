@@ -147,6 +147,11 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = nottwice, pg_temp AS $$
     FROM nottwice.reprocess_findings f WHERE f.id = finding
 $$;
 
+-- An application's login may use this schema, and has no business with the state of what is not its own.
+REVOKE EXECUTE ON FUNCTION nottwice.why_not_worked_again, nottwice.why_not_sent_again, nottwice.why_finding_not_sent FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION nottwice.why_not_worked_again, nottwice.why_not_sent_again, nottwice.why_finding_not_sent
+    TO nottwice_worker, nottwice_viewer, nottwice_support, nottwice_engineer, nottwice_auditor, nottwice_admin;
+
 -- The last observation of an action: what two people agree to, they agree to as it was known then.
 CREATE FUNCTION nottwice.last_evidence(action bigint) RETURNS bigint LANGUAGE sql STABLE AS $$
     SELECT coalesce(max(v.id), 0) FROM nottwice.evidence v WHERE v.action_id = action
