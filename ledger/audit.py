@@ -16,7 +16,16 @@ from ledger.seals import seal as seal
 from ledger.seals import unsealed as unsealed
 
 Entity = Literal[
-    "event", "action", "request", "conflict", "quarantine", "audit", "provider", "installation", "reprocess"
+    "event",
+    "action",
+    "request",
+    "conflict",
+    "quarantine",
+    "audit",
+    "provider",
+    "installation",
+    "reprocess",
+    "finding",
 ]
 
 INSERT = """

@@ -1,4 +1,4 @@
-"""`nottwice`: the list of its commands. What they do stands in `cli_run`, `cli_look`, `cli_act` and `cli_catch_up`."""
+"""`nottwice`: the list of its commands. What they do stands in `cli_*.py`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import typer
 from typer.exceptions import TyperException
 
-from ledger import cli_act, cli_audit, cli_catch_up, cli_look, cli_run
+from ledger import cli_act, cli_audit, cli_catch_up, cli_look, cli_reprocess, cli_run
 from ledger.terminal import CANNOT_START, Command
 
 USAGE = typer.BadParameter.__bases__[0]  # typer brings its own click, and does not name this one
@@ -67,7 +67,9 @@ _register("Run", cli_run.COMMANDS)
 _register("Look", cli_look.COMMANDS)
 _register("Act", {**cli_catch_up.COMMANDS, **cli_act.COMMANDS})
 _register("The record", cli_audit.COMMANDS, cli_audit.app)
+_register("The steps of a run", cli_reprocess.COMMANDS, cli_reprocess.app)
 app.add_typer(cli_audit.app, rich_help_panel="Look")
+app.add_typer(cli_reprocess.app, rich_help_panel="Act")
 
 if __name__ == "__main__":
     main()

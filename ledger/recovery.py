@@ -25,6 +25,7 @@ SILENT_TOO_OFTEN = (
     "Set aside: its worker went silent again, on the last attempt it had. Find out whether this event kills its worker, "
     "then try it again."
 )
+SILENT_AGAIN = "Its worker went silent on every attempt of this run; the event stands as before. Find out whether it kills its worker."
 
 # The rows are locked while state and expiry are looked at, and the update repeats state, token and expiry: what was
 # completed, renewed or claimed anew in between is left alone. A locked row is skipped, so that it cannot hold up a sweep.
@@ -35,7 +36,8 @@ WITH expired AS (
     FROM nottwice.events WHERE state = 'processing' AND lease_until < now()
     ORDER BY lease_until, id LIMIT :limit FOR NO KEY UPDATE SKIP LOCKED),
 judged AS (
-    SELECT x.*, s.before_ending, s.before_ended_at, CASE WHEN attempts >= attempts_max THEN :too_often ELSE :silent END AS error,
+    SELECT x.*, s.before_ending, s.before_ended_at,
+           CASE WHEN attempts < attempts_max THEN :silent WHEN mode = 'first' THEN :too_often ELSE :again END AS error,
            CASE WHEN attempts < attempts_max THEN 'pending' WHEN mode = 'first' THEN 'failed' ELSE 'completed' END AS target
     FROM expired x LEFT JOIN nottwice.reprocess_rows s ON s.event_id = x.id AND s.state = 'working' AND x.mode <> 'first'),
 moved AS (
@@ -61,7 +63,7 @@ def rescue(tx: Transaction, *, limit: int = 100, writer: UUID | None = None) -> 
 
     At most `limit`: while an answer is full, call again. Ask `workers.sweep` first.
     """
-    rows = tx.all(RESCUE, limit=limit, silent=SILENT, too_often=SILENT_TOO_OFTEN)
+    rows = tx.all(RESCUE, limit=limit, silent=SILENT, too_often=SILENT_TOO_OFTEN, again=SILENT_AGAIN)
     order.let_next_go(tx, [row.id for row in rows if row.in_lane and row.state != EventState.PENDING])
     if writer is not None:
         counters.bump_many(tx, writer, Counter((row.namespace, "rescued") for row in rows))

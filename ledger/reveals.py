@@ -13,13 +13,13 @@ from ledger.database import Database, Transaction
 from ledger.errors import Incomplete, NotAllowed, NotNow
 from ledger.records import Act, Role
 
-Readable = Literal["action", "event", "conflict", "quarantine"]
+Readable = Literal["action", "event", "conflict", "quarantine", "finding"]
 REVEALERS = frozenset(Role) - {Role.VIEWER}
 REVEAL_WITH_WHY = frozenset({Role.ENGINEER, Role.AUDITOR})
 
 
 def reveal(db: Database, entity: Readable, entity_id: int, act: Act) -> bytes:
-    """The stored bytes: of an action its rendered request, of all others exactly what was received.
+    """The stored bytes: of an action or a finding its rendered request, of all others exactly what was received.
 
     Raises NotAllowed for viewers, Incomplete when an engineer or auditor does not say why, NotNow when they are no
     longer kept.

@@ -160,7 +160,7 @@ $$;
 -- ── The list is frozen, and every step of a run has its audit row ────────────────────────────────────
 
 ALTER TABLE nottwice.audit DROP CONSTRAINT the_entity_is_known, ADD CONSTRAINT the_entity_is_known CHECK (entity IN (
-    'event', 'action', 'request', 'conflict', 'quarantine', 'audit', 'provider', 'installation', 'reprocess'));
+    'event', 'action', 'request', 'conflict', 'quarantine', 'audit', 'provider', 'installation', 'reprocess', 'finding'));
 
 CREATE FUNCTION nottwice.a_list_is_frozen() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = nottwice, pg_temp AS $$
 BEGIN
@@ -233,6 +233,29 @@ CREATE CONSTRAINT TRIGGER an_audit_row_of_a_run_claims_only_what_happened AFTER 
     DEFERRABLE INITIALLY DEFERRED FOR EACH ROW
     WHEN (NEW.entity = 'reprocess' AND NEW.outcome = 'done' AND NEW.entity_version IS NOT NULL)
     EXECUTE FUNCTION nottwice.audit_of_a_run_tells_the_truth();
+
+-- As in 0012, and what a handler proposed when it ran again.
+CREATE OR REPLACE FUNCTION nottwice.reveal(audit_id bigint) RETURNS bytea
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = nottwice, pg_temp AS $$
+DECLARE
+    noted record;
+BEGIN
+    SELECT a.entity, a.entity_id INTO noted FROM nottwice.audit a
+    WHERE a.id = audit_id AND a.act = 'reveal' AND a.outcome = 'done' AND a.person_id IS NOT NULL
+      AND a.role = replace(current_setting('role'), 'nottwice_', '') AND a.role <> 'viewer'
+      AND a.transaction <> pg_current_xact_id() AND a.at > now() - interval '15 minutes';
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'nothing is shown without an audit row that says so first' USING ERRCODE = 'insufficient_privilege';
+    END IF;
+    RETURN CASE noted.entity
+        WHEN 'action' THEN (SELECT c.content FROM nottwice.action_contents c WHERE c.action_id = noted.entity_id)
+        WHEN 'event' THEN (SELECT c.body FROM nottwice.event_contents c WHERE c.event_id = noted.entity_id)
+        WHEN 'conflict' THEN (SELECT c.body FROM nottwice.conflicts c WHERE c.id = noted.entity_id)
+        WHEN 'quarantine' THEN (SELECT q.body FROM nottwice.quarantine q WHERE q.id = noted.entity_id)
+        WHEN 'finding' THEN (SELECT f.content FROM nottwice.reprocess_findings f WHERE f.id = noted.entity_id)
+    END;
+END
+$$;
 
 -- ── A further generation of a key ────────────────────────────────────────────────────────────────────
 

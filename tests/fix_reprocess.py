@@ -42,6 +42,10 @@ provider = "post"
 provider = "post"
 once_ever = true
 """
+SOONER = """
+UPDATE nottwice.reprocess_runs SET next_at = next_at - greatest(interval '0', (
+    SELECT min(next_at) FROM nottwice.reprocess_runs WHERE state = 'running') - now()) WHERE state = 'running'
+"""
 PACE = settings_processes.ReprocessSettings(pace_per_s=1000.0, under_way_max=20, second_person_above=10)
 
 
@@ -81,7 +85,7 @@ class Shop:
     def work_off(self) -> None:
         """Claim and work until nothing is due and nothing in hand."""
         executor = self.executor = self.executor or self._built()
-        while executor.claim(idle=False) or executor.in_hand:
+        while executor.in_hand or executor.claim(idle=False):
             executor.wait(0.05)
 
     def _built(self) -> Executor:
@@ -142,9 +146,9 @@ class Shop:
     # ── Runs ──────────────────────────────────────────────────────────────────────────────────────────
 
     def turn(self, wait_s: float = 0.0) -> reprocess_running.Turn | None:
-        """One worker's turn, at the database's own time."""
+        """One worker's turn, at the time when the first run is due again."""
         rules = self.workshop.settings(more=POST).rules
-        self.workshop.run("UPDATE nottwice.reprocess_runs SET next_at = now() WHERE state = 'running'")
+        self.workshop.run(SOONER)
         return self.by_worker.run(lambda tx: reprocess_running.turn(tx, rules, wait_s=wait_s))
 
     def finish(self, run_id: int) -> list[tuple[str, str]]:

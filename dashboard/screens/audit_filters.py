@@ -25,6 +25,7 @@ SUBJECTS = {
     "quarantine": "Quarantine",
     "audit": "The record itself",
     "reprocess": "Runs of reprocessing",
+    "finding": "Findings of runs",
     "provider": "Providers",
     "installation": "This installation",
 }

@@ -29,6 +29,7 @@ SUBJECTS = {
     "quarantine": "Quarantined",
     "audit": "The record",
     "reprocess": "Reprocessing run",
+    "finding": "Finding",
     "provider": "Provider",
     "installation": "This installation",
 }
