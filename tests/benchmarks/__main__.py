@@ -7,13 +7,16 @@ import sys
 from collections.abc import Callable, Iterable
 
 from tests.benchmarks.accept import accept
+from tests.benchmarks.claim_flat import claim_flat
 from tests.benchmarks.drain import drain, drain_effect
 from tests.benchmarks.fairness import fairness
+from tests.benchmarks.held import held_transaction
 from tests.benchmarks.idle import idle
 from tests.benchmarks.knocks import Missing
 from tests.benchmarks.outage import outage
 from tests.benchmarks.pickup import pickup
 from tests.benchmarks.prune import prune
+from tests.benchmarks.recovery import recovery
 from tests.benchmarks.report import say
 from tests.benchmarks.stage import Stage
 
@@ -22,6 +25,9 @@ BENCHES: dict[str, Callable[[Stage], dict[str, object] | Lines]] = {
     "accept": accept,
     "drain": drain,
     "drain-effect": drain_effect,
+    "claim-flat": claim_flat,
+    "held-transaction": held_transaction,
+    "recovery": recovery,
     "pickup": pickup,
     "idle": idle,
     "fairness": fairness,
