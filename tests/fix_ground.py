@@ -1,0 +1,28 @@
+"""The fixture `ground`: where many processes are struck; made once for all tests of its group (see the mark)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+import sqlalchemy as sa
+
+if TYPE_CHECKING:
+    from tests.databases import Databases
+    from tests.failures.ground import Ground
+
+
+@pytest.fixture(scope="session")
+def ground(databases: Databases, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ground]:
+    from tests.failures.ground import Ground
+
+    with databases.lent() as url:
+        logins = {
+            life: sa.make_url(url).set(username=f"nottwice_{life}").render_as_string(hide_password=False)
+            for life in ("worker", "receiver")
+        }
+        opened = Ground(tmp_path_factory.mktemp("ground"), url, logins)
+        yield opened
+        opened.close()
+        opened.database.close()
