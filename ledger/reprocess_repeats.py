@@ -22,6 +22,7 @@ ACTIONS = """
 SELECT a.id AS action_id, a.version, a.namespace, a.kind AS what, a.action_key AS key, a.state, a.content_digest,
        nottwice.last_evidence(a.id) AS evidence, {recipients}
        coalesce(nottwice.why_not_sent_again(a.id, CAST(:once_ever AS text[])),
+                CASE WHEN a.send_before <= now() THEN 'It is too late for it (send_before): it is not sent after that.' END,
                 CASE WHEN a.content_gone THEN 'Its content is no longer kept ([retention] action_contents_days).' END, '') AS refusal
 FROM nottwice.actions a WHERE a.id = ANY (CAST(:ids AS bigint[])) ORDER BY a.id
 """

@@ -8,9 +8,9 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from ledger import actions, decisions, expiry
+from ledger import actions, decisions, expiry, reprocess_repeats
 from ledger.errors import MayNotStart, NotNow
-from ledger.records import Accepted, Decision, KindRules, NotSent, Policy, Proposal, Proposed, Unknown
+from ledger.records import Accepted, Decision, KindRules, NotSent, Policy, Proposal, Proposed, Role, Unknown
 from ledger.states import ActionState
 from tests.fix_sends import EMAIL, KEYED, KEYLESS, TO_APPROVE, Sends
 
@@ -228,6 +228,22 @@ def test_a_second_person_does_not_agree_too_late_and_a_new_key_ends_when_the_old
     made = sends.decide(bo, lambda tx: decisions.agree(tx, request, bo))
     assert made.action_id != action_id
     assert sends.row(made.action_id).send_before == until
+
+
+def test_a_repeat_is_refused_by_its_preview(sends: Sends) -> None:
+    action_id = proposed(sends).action_id
+    sends.tried(action_id, Accepted("<m@provider.example>"))
+    listed = [repeatable(sends, action_id)]
+    ends(sends, action_id)
+    listed.append(repeatable(sends, action_id))
+    assert listed == ["", "It is too late for it (send_before): it is not sent after that."]
+
+
+def repeatable(sends: Sends, action_id: int) -> str:
+    (row,) = sends.by_owner.run(
+        lambda tx: reprocess_repeats.actions_to_repeat(tx, [action_id], (), Role.ADMIN)
+    )
+    return row.refusal
 
 
 def test_a_decided_send_that_waited_too_long_goes_nowhere(sends: Sends) -> None:
