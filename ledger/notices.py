@@ -69,7 +69,10 @@ def keep(tx: Transaction, notice: Notice, *, event_id: int) -> int | None:
     action_id = answers.meet(tx, notice.account, key, None)
     if action_id is None and (marked := _marked(tx, notice)) is not None:
         action_id = answers.meet(tx, notice.account, key, marked)
-    if _store(tx, notice, key, event_id) and action_id is not None and not _is_accepted(tx, action_id):
+    new = _store(tx, notice, key, event_id)
+    if new:
+        tx.execute(STANDS, account=notice.account, key=key)
+    if new and action_id is not None and not _is_accepted(tx, action_id):
         answers.add_evidence(tx, action_id, _proof(tx, notice.what, key, event_id), event_id=event_id)
     return action_id
 
@@ -101,6 +104,11 @@ def _store(tx: Transaction, notice: Notice, key: str, event_id: int) -> bool:
     return stored.rowcount > 0
 
 
+# The message's row is locked by then, so that whoever is told last sees all that was told.
+STANDS = """
+UPDATE nottwice.messages m SET standing = nottwice.standing_of(m.account, m.message_id)
+WHERE m.account = :account AND m.message_id = :key AND m.standing IS DISTINCT FROM nottwice.standing_of(m.account, m.message_id)
+"""
 MARKED = "SELECT id FROM nottwice.actions WHERE reference = :reference AND account = :account"
 
 

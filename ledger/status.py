@@ -12,6 +12,7 @@ from typing import Any
 from ledger import retention_walk
 from ledger.awake import as_viewer, visit
 from ledger.database import Transaction
+from ledger.notices import What
 from ledger.settings import Settings
 from ledger.states import ActionState, EventState
 
@@ -30,7 +31,10 @@ def read(settings: Settings) -> dict[str, Any]:
 
 
 def status(tx: Transaction, *, worker_silent_s: float = WORKER_SILENT_S) -> dict[str, Any]:
-    """The numbers of this moment. Durations are seconds; 0 when nothing waits. `refused` is of the last hour, by reason."""
+    """The numbers of this moment. Durations are seconds; 0 when nothing waits. `refused` is of the last hour, by reason.
+
+    An action that is *sent* was accepted by its provider; what became of it since is in `messages`, by where each stands.
+    """
     row = tx.one(SQL, silent=worker_silent_s)
     live = {
         EventState.PENDING: row.pending,
@@ -53,6 +57,7 @@ def status(tx: Transaction, *, worker_silent_s: float = WORKER_SILENT_S) -> dict
         "workers": row.workers,
         "receivers": row.receivers,
         "refused": row.refused or {},
+        "messages": dict.fromkeys((what.value for what in What), 0) | (row.messages or {}),
         "endpoints": {
             "on": row.endpoints_on,
             "off": row.endpoints_off,
@@ -106,6 +111,8 @@ SELECT
     (SELECT count(*) FROM nottwice.quarantine WHERE settled_at IS NULL) AS quarantined,
     coalesce((SELECT n FROM alive WHERE kind = 'worker'), 0) AS workers,
     coalesce((SELECT n FROM alive WHERE kind = 'receiver'), 0) AS receivers,
+    (SELECT json_object_agg(standing, n) FROM (SELECT standing, count(*) AS n FROM nottwice.messages
+                                               WHERE standing IS NOT NULL AND action_id IS NOT NULL GROUP BY standing) AS m) AS messages,
     (SELECT count(*) FROM nottwice.endpoints WHERE state = 'enabled') AS endpoints_on,
     (SELECT count(*) FROM nottwice.endpoints WHERE state <> 'enabled') AS endpoints_off,
     (SELECT count(*) FROM nottwice.endpoint_polls WHERE unanswered_since IS NOT NULL) AS endpoints_unanswered,

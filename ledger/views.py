@@ -153,12 +153,14 @@ class LeaseAge:
 class Hour:
     """What the charts draw: the last minutes, the oldest leases of `leases` in all, today's answers of providers.
 
-    `turned_away` is what the front door refused of configured sources in these minutes, the most frequent first.
+    What was accepted today and bounced or was rejected since is not among the accepted. `turned_away` is what the front
+    door refused of configured sources in these minutes, the most frequent first.
     """
 
     minutes: tuple[Minute, ...]
     oldest_leases: tuple[LeaseAge, ...]
     accepted_today: int
+    bounced_today: int
     unclear_today: int
     put_off_today: int
     refused_today: int
@@ -207,4 +209,13 @@ def _today(tx: Transaction) -> dict[str, int]:
                  UNION ALL
                  SELECT metric, n FROM nottwice.counters_hourly WHERE hour >= date_trunc('day', now(), 'UTC')) AS c"""
     )
-    return {name: int(n) for name, n in row._asdict().items()}
+    found = {name: int(n) for name, n in row._asdict().items()}
+    bounced = int(tx.one(BOUNCED_TODAY).n)
+    return found | {"accepted_today": max(0, found["accepted_today"] - bounced), "bounced_today": bounced}
+
+
+# Of messages that met their send today: their standing, not how often it was told.
+BOUNCED_TODAY = """
+SELECT count(*) AS n FROM nottwice.messages
+WHERE standing IN ('bounced', 'rejected') AND action_id IS NOT NULL AND seen_at >= date_trunc('day', now(), 'UTC')
+"""

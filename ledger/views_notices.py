@@ -84,7 +84,8 @@ UNMATCHED = """
 SELECT m.account, m.message_id, m.seen_at, told.what, told.notices
 FROM nottwice.messages m
 CROSS JOIN LATERAL (
-    SELECT (array_agg(n.what ORDER BY n.occurred_at DESC, n.id DESC))[1] AS what, count(*) AS notices
+    SELECT (array_agg(n.what ORDER BY n.occurred_at DESC, nottwice.place_in_life(n.what) DESC, n.event_id DESC))[1] AS what,
+           count(*) AS notices
     FROM nottwice.noticed n WHERE n.account = m.account AND n.message_id = m.message_id) AS told
 WHERE m.action_id IS NULL AND told.notices > 0
   AND (CAST(:seen_at AS timestamptz) IS NULL
@@ -101,11 +102,16 @@ def unmatched(tx: Transaction, *, before: Unmatched | None = None, most: int = 2
 
 
 def _standings(rows: Sequence[sa.Row[Any]]) -> tuple[Standing, ...]:
+    """By message and recipient; of each, what was said by when it happened, then a message's life, then the event. In which
+    order it was worked changes nothing.
+    """
+
     def place(row: sa.Row[Any]) -> tuple[Any, ...]:
-        return row.recipient_id, row.occurred_at, LIFE[What(row.what)], row.id
+        return row.recipient_id, row.occurred_at, LIFE[What(row.what)], row.event_id
 
     groups = [list(group) for _, group in groupby(sorted(rows, key=place), key=lambda row: row.recipient_id)]
-    return tuple(Standing(g[0].message_id, g[0].recipient, tuple(map(_said, g))) for g in groups)
+    standings = (Standing(g[0].message_id, g[0].recipient, tuple(map(_said, g))) for g in groups)
+    return tuple(sorted(standings, key=lambda one: (one.message_id, one.recipient)))
 
 
 def _said(row: sa.Row[Any]) -> Said:

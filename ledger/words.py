@@ -79,6 +79,7 @@ def _figures(found: Mapping[str, Any]) -> list[tuple[Text, Text]]:
         "oldest due": (f"{found['oldest_pending_s']:,.1f} s", False),
         "expired leases": (f"{found['expired_leases']:,}", bool(found["expired_leases"])),
         "duplicates": (f"{found['duplicates']:,}", False),
+        "bounced": (f"{found['messages']['bounced']:,}", False),
         "unhandled": (f"{found['unhandled']:,}", bool(found["unhandled"])),
         "conflicts": (f"{found['conflicts']:,}", bool(found["conflicts"])),
         "quarantined": (f"{found['quarantined']:,}", bool(found["quarantined"])),

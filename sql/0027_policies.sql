@@ -109,3 +109,30 @@ $$;
 
 GRANT SELECT, DELETE ON nottwice.rated TO nottwice_worker;
 GRANT SELECT (send_before) ON nottwice.actions TO nottwice_viewer, nottwice_support, nottwice_engineer, nottwice_auditor, nottwice_admin;
+
+-- ── What became of messages ──────────────────────────────────────────────────────────────────────────
+
+-- The order of a message's life, for what is told of one instant; ledger/notices.py has the same, and a test compares them.
+CREATE FUNCTION nottwice.place_in_life(what text) RETURNS integer LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    SELECT array_position(ARRAY['sent', 'delivered', 'bounced', 'complained', 'rejected'], what)
+$$;
+
+-- Where a message stands: of the last that was told for each recipient, by the time at which it happened, the worst for us.
+ALTER TABLE nottwice.messages ADD COLUMN standing text
+    CONSTRAINT a_standing_is_what_became_of_it CHECK (standing IN ('sent', 'delivered', 'bounced', 'complained', 'rejected'));
+-- Counts by standing: one entry of some bytes a message of ours, read without the table.
+CREATE INDEX messages_standing ON nottwice.messages (standing) WHERE standing IS NOT NULL AND action_id IS NOT NULL;
+-- What was accepted and came back, for today's figure.
+CREATE INDEX messages_not_arrived ON nottwice.messages (seen_at) WHERE standing IN ('bounced', 'rejected') AND action_id IS NOT NULL;
+
+CREATE FUNCTION nottwice.standing_of(of_account text, of_message text) RETURNS text LANGUAGE sql STABLE AS $$
+    SELECT last.what FROM (
+        SELECT DISTINCT ON (n.recipient_digest) n.what FROM nottwice.notices n
+        WHERE n.account = of_account AND n.message_id = of_message
+        ORDER BY n.recipient_digest, n.occurred_at DESC, nottwice.place_in_life(n.what) DESC, n.event_id DESC) AS last
+    ORDER BY array_position(ARRAY['rejected', 'bounced', 'complained', 'sent', 'delivered'], last.what) LIMIT 1
+$$;
+
+-- For those who see figures: how many, and nothing of whose.
+GRANT SELECT (standing, seen_at, action_id) ON nottwice.messages
+    TO nottwice_viewer, nottwice_support, nottwice_engineer, nottwice_auditor, nottwice_admin;

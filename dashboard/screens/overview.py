@@ -160,6 +160,7 @@ def _states(now: Snapshot) -> None:
     hour = session.charts().figures
     answers: list[Bar] = [
         ("Accepted", hour.accepted_today if hour else 0, "done"),
+        ("Bounced", hour.bounced_today if hour else 0, "broken"),
         ("No clear answer", hour.unclear_today if hour else 0, "person"),
         ("Put off", hour.put_off_today if hour else 0, "waiting"),
         ("Refused", hour.refused_today if hour else 0, "broken"),

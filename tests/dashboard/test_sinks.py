@@ -172,6 +172,7 @@ OURS = {
     ),
     *(
         "accepted_today",
+        "bounced_today",
         "unclear_today",
         "put_off_today",
         "refused_today",

@@ -17,7 +17,7 @@ WORKER = Worker(uuid4(), "w-1", (("shop", "paid"), ("shop", "refunded")))
 WRITER = uuid4()
 MEMBERS = [
     *("events", "actions", "oldest_pending_s", "expired_leases", "unhandled"),
-    *("duplicates", "conflicts", "quarantined", "workers", "receivers", "refused", "endpoints"),
+    *("duplicates", "conflicts", "quarantined", "workers", "receivers", "refused", "messages", "endpoints"),
 ]
 
 
@@ -53,6 +53,7 @@ def test_an_empty_ledger_is_all_zeros(database: Database) -> None:
             "closed",
         )
     }
+    assert set(found.pop("messages").values()) == {0}
     assert found.pop("endpoints") == {"on": 0, "off": 0, "unanswered": 0}
     assert not any([*found["events"].values(), *found["actions"].values(), *list(found.values())[2:]])
 
