@@ -19,7 +19,7 @@ from ledger.database import Transaction
 from ledger.decisions import approve as approve
 from ledger.decisions import decline as decline
 from ledger.decisions import requeue as requeue
-from ledger.errors import LeaseLost, MayNotStart
+from ledger.errors import Held, LeaseLost, MayNotStart
 from ledger.expiry import expire as expire
 from ledger.expiry import rescue as rescue
 from ledger.proposals import propose as propose
@@ -103,6 +103,7 @@ WITH started AS (
     WHERE a.id = :id AND c.action_id = a.id AND a.state = 'sending' AND a.claim_token = :token AND a.version = :version
       AND a.lease_until > now()
       AND a.content_digest = nottwice.request_digest(a.provider, a.account, c.recipients, c.content)
+      AND nottwice.may_send()
     RETURNING a.id, a.attempts, a.account, a.claimed_by)
 INSERT INTO nottwice.action_attempts (action_id, number, token, worker, account)
 SELECT id, attempts, :token, claimed_by, account FROM started
@@ -115,7 +116,8 @@ def start(tx: Transaction, lease: ActionLease) -> AttemptRef:
 
     The history is judged on the locked row; the version in the statement ties the two together. Raises LeaseLost
     when the claim is not ours, has run out or was used for its call already, and MayNotStart when the history
-    forbids another try (accepted already; uncertain, and no key protects) or the content was changed. After
+    forbids another try (accepted already; uncertain, and no key protects) or the content was changed, and Held (one of
+    them) when the ledger is not where it was. After
     MayNotStart call `hand_back` in a transaction of its own: it puts the action where its history says.
     """
     row = judging.lock(tx, lease.action_id)
@@ -125,6 +127,8 @@ def start(tx: Transaction, lease: ActionLease) -> AttemptRef:
     if found.state is not ActionState.APPROVED:
         raise MayNotStart(f"Action {lease.action_id} may not be tried now: {' '.join(found.reasons)}")
     attempt = tx.first(START, id=lease.action_id, token=lease.token, version=row.version)
+    if attempt is None and not tx.one("SELECT nottwice.may_send() AS may").may:
+        raise Held("This ledger was restored or copied. Nothing is sent until a person releases it.")
     if attempt is None:
         raise MayNotStart(f"The lease of action {lease.action_id} ran out, or its content was changed.")
     return AttemptRef(attempt.id, lease.action_id, lease.token)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
-from ledger import accounts, audit_memory, endpoints, pauses, refusals, retention_walk
+from ledger import accounts, audit_memory, endpoints, pauses, refusals, restored, retention_walk
 from ledger.awake import as_viewer, visit
 from ledger.database import Transaction
 from ledger.embedded import Cluster
@@ -81,7 +81,7 @@ def findings(tx: Transaction, limits: AlertSettings, *, receives: bool = False) 
     as_viewer(tx)
     counts = status(tx, worker_silent_s=limits.worker_silent_s)
     waits = tx.one(WAITS, lease_over_s=limits.lease_over_s)._asdict()
-    found = [*_processes(tx, limits), *_waiting(counts, waits, limits), *_pauses(tx, limits)]
+    found = [*_held(tx), *_processes(tx, limits), *_waiting(counts, waits, limits), *_pauses(tx, limits)]
     if receives and not counts["receivers"]:
         found.append(_critical("No receiver is alive: no webhook is accepted. Start one: nottwice receive."))
     return [*found, *_endpoints(tx, limits), *_too_many(counts, limits), *_refused(tx, limits), *_record(tx)]
@@ -223,6 +223,14 @@ def _pauses(tx: Transaction, limits: AlertSettings) -> Iterator[Finding]:
             level,
             f"Nothing is sent by account {plain(pause.account)} until {until}, since {duration(pause.since_s)}: "
             f"{plain(pause.reason)}",
+        )
+
+
+def _held(tx: Transaction) -> Iterator[Finding]:
+    if (held := restored.held(tx)) is not None:
+        yield _critical(
+            f"Nothing is sent: {held.why} {held.keyed + held.keyless:,} sends wait. Once the other one is off for good: nottwice "
+            "release --as EMAIL --reason TEXT."
         )
 
 

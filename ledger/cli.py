@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import typer
 from typer.exceptions import TyperException
 
-from ledger import cli_act, cli_audit, cli_catch_up, cli_look, cli_reprocess, cli_run
+from ledger import cli_act, cli_audit, cli_catch_up, cli_look, cli_release, cli_reprocess, cli_run
 from ledger.terminal import CANNOT_START, Command
 
 USAGE = typer.BadParameter.__bases__[0]  # typer brings its own click, and does not name this one
@@ -65,7 +65,7 @@ def _flowing(command: Command) -> str:
 
 _register("Run", cli_run.COMMANDS)
 _register("Look", cli_look.COMMANDS)
-_register("Act", {**cli_catch_up.COMMANDS, **cli_act.COMMANDS})
+_register("Act", {**cli_catch_up.COMMANDS, **cli_act.COMMANDS, **cli_release.COMMANDS})
 _register("The record", cli_audit.COMMANDS, cli_audit.app)
 _register("The steps of a run", cli_reprocess.COMMANDS, cli_reprocess.app)
 app.add_typer(cli_audit.app, rich_help_panel="Look")

@@ -7,6 +7,7 @@ LedgerError
 ├── TooSlow                  a read for a screen took longer than people wait and was stopped; ask for less
 ├── LeaseLost                somebody else holds the claim now; the whole transaction is rolled back
 │   └── MayNotStart          the claim is ours, but the call may no longer be made (with the reason)
+│       └── Held             … because the ledger was restored or copied, and nobody has released it
 ├── CallInsideTransaction    a provider call or a slow part was about to run inside a transaction
 ├── NotInTransaction         an application handed over what has no transaction of its own to propose in
 ├── ContentTooBig            a body or a rendered request is over its limit
@@ -51,6 +52,10 @@ class LeaseLost(LedgerError):
 
 class MayNotStart(LeaseLost):
     """The external call must not be made now; the reason is in words."""
+
+
+class Held(MayNotStart):
+    """Nothing at all may be sent: the ledger is not where it was."""
 
 
 class CallInsideTransaction(LedgerError):

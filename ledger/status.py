@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ledger import retention_walk
+from ledger import pauses, restored, retention_walk
 from ledger.awake import as_viewer, visit
 from ledger.database import Transaction
 from ledger.notices import What
@@ -27,6 +27,8 @@ def read(settings: Settings) -> dict[str, Any]:
     with visit(settings) as database, database.transaction() as tx:
         as_viewer(tx)
         found = status(tx, worker_silent_s=settings.alerts.worker_silent_s)
+        held = restored.held(tx)
+        found |= {"held": held.why if held else None, "paused": [one.account for one in pauses.standing(tx)]}
         return found | {"unpruned_s": round(retention_walk.late_s(tx, settings.retention), 3)}
 
 

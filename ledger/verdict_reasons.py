@@ -5,6 +5,7 @@ from __future__ import annotations
 from ledger.records import Attempt, OutcomeKind, PointsTo
 from ledger.verdict_case import IN_FLIGHT_MAX, Case, is_uncertain
 
+NOT_WRITTEN_DOWN = 0  # the number of a try that a release supposes (sql/0031): a real one's is 1 at least
 MOVED = "It was written for another account than its provider has in the configuration now; a key protects only within one."
 
 
@@ -36,6 +37,8 @@ def why_unknown(case: Case) -> tuple[str, ...]:
 
 def _what_happened(case: Case, attempt: Attempt) -> str:
     at = case.clock(attempt.started_at)
+    if attempt.number == NOT_WRITTEN_DOWN:
+        return f"The ledger was restored or copied; this may have gone out since {at}, and nothing is written down of it."
     if attempt.outcome is None:
         return f"The worker stopped while it was sending this at {at}, before an answer was written down."
     if attempt.outcome is OutcomeKind.IN_FLIGHT:

@@ -35,6 +35,7 @@ from worker.pruning import Pruning
 from worker.reconciler import Reconciler
 from worker.reprocessing import Reprocessing
 from worker.sender import Sender
+from worker.standing import StandingWatch
 from worker.words import in_words
 
 REPLACE_ME = (
@@ -139,7 +140,8 @@ class Daemon:
         self._endpoints = EndpointWatch(database, settings, self._providers)
         self._accounts = Accounts(own, settings)
         duties = (self._pruning.duty, self._reprocessing.duty, self._endpoints.duty, self._accounts.duty)
-        further = (looks, *self._left_over.duties, *duties)
+        standing = StandingWatch(own, settings).duty
+        further = (standing, looks, *self._left_over.duties, *duties)
         self._maintenance = Maintenance(own, settings.worker, *further)
         self._executor = Executor(database, settings, self._handlers, worker, self._heartbeat)
         self._sender = Sender(

@@ -15,9 +15,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from uuid import UUID, uuid4
 
-from ledger import actions, answers, faults, pauses
+from ledger import actions, answers, faults, pauses, restored
 from ledger.database import Database, outside_transactions, sqlstate
-from ledger.errors import LeaseLost, LedgerError, MayNotStart
+from ledger.errors import Held, LeaseLost, LedgerError, MayNotStart
 from ledger.records import AttemptRef, ClaimedAction, NotSent, Outcome, Unknown, Worker
 from ledger.settings import Settings
 from worker.heartbeat import Heartbeat, clock
@@ -163,6 +163,8 @@ class Sender:
                 return self._database.run(lambda tx: actions.start(tx, claimed.lease))
             self._hand_back(claimed, "stopping") if self._stopping else self._put_on_the_desk(claimed)
         except MayNotStart as refusal:
+            if isinstance(refusal, Held):  # before anybody looked: else it would be claimed again at once
+                self._database.run(restored.look)
             self._hand_back(claimed, str(refusal))
         return None
 

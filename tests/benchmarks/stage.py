@@ -28,6 +28,7 @@ from ledger.database import Database
 from ledger.embedded import Cluster
 from ledger.records import Delivery, digest_of
 from ledger.supervisor import answers
+from tests.databases import SETTLED
 
 ROOT = Path(__file__).parents[2]
 PEERS_PYTHON = ROOT / ".venv-peers" / "bin" / "python"
@@ -73,6 +74,9 @@ class Stage:
         """The name of a fresh database, behind a checkpoint: nobody pays for what the one before left to write."""
         name = f"bench_{next(self._numbers)}"
         self._admin(f"CREATE DATABASE {name} TEMPLATE {template}")
+        if template == TEMPLATE:
+            with self.connect(name) as owner:
+                owner.execute(SETTLED.encode())
         self._admin("CHECKPOINT")
         yield name
         self._admin(f"DROP DATABASE {name} WITH (FORCE)")

@@ -1,0 +1,136 @@
+"""Whether this ledger is where it was. After a restore or a clone nothing is sent until a named person releases it.
+
+What is noticed: another server, database or table under the same ledger (a dump that was restored, a database made from
+a template, a server that was made anew); a copy of an embedded server's files; a ledger that knows fewer tries than a
+worker of it had started (a backup put back in place). What is not: `docs/accounts.md`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+import sqlalchemy as sa
+
+from ledger import audit
+from ledger.database import Transaction
+from ledger.deciding import may_decide
+from ledger.errors import Incomplete, NotNow
+from ledger.records import Act
+
+RELEASE = "release sending"  # the act's name in the audit
+OTHER_SERVER = "It is in another database than it was."
+OTHER_FILES = "Its files are a copy of those it was in."
+SET_BACK = "It knows fewer sends than were made from it: it was set back to an earlier state."
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """How far a ledger had come when a worker looked: its installation, its releases, and its last try."""
+
+    installation: UUID
+    releases: int
+    last_try: int
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Where a ledger stands now. `why` is empty while it may send."""
+
+    mark: Mark
+    why: str
+    is_new: bool = False  # this look found it
+
+
+READ = """
+SELECT i.id, i.releases, i.folder, i.held_why, i.place IS NOT DISTINCT FROM nottwice.place() AS in_place,
+       coalesce((SELECT max(id) FROM nottwice.action_attempts),
+                pg_sequence_last_value('nottwice.action_attempts_id_seq'), 0) AS last_try
+FROM nottwice.installation i
+"""
+HOLD = """
+UPDATE nottwice.installation SET held_since = now(), held_why = :why WHERE held_since IS NULL RETURNING held_since
+"""
+KNOWN = "UPDATE nottwice.installation SET folder = :folder WHERE folder IS NULL AND held_since IS NULL"
+
+
+def look(tx: Transaction, folder: str | None = None, noted: Mark | None = None) -> Standing:
+    """Compare, and hold the ledger where it is not what it was.
+
+    `folder` tells the files of an embedded server from a copy; `noted` is what this worker's home remembers of it.
+    """
+    row = tx.one(READ)
+    mark = Mark(row.id, row.releases, int(row.last_try))
+    if row.held_why:
+        return Standing(mark, row.held_why)
+    why = _why(row, mark, folder, noted)
+    if why:
+        return Standing(mark, why, is_new=tx.first(HOLD, why=why) is not None)
+    if folder is not None and row.folder is None:
+        tx.execute(KNOWN, folder=folder)
+    return Standing(mark, "")
+
+
+def _why(row: sa.Row[Any], mark: Mark, folder: str | None, noted: Mark | None) -> str:
+    if not row.in_place:
+        return OTHER_SERVER
+    if folder is not None and row.folder not in (None, folder):
+        return OTHER_FILES
+    if noted is None or noted.installation != mark.installation:
+        return ""
+    return SET_BACK if (mark.releases, mark.last_try) < (noted.releases, noted.last_try) else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A ledger that sends nothing: for how long it is known, why, and how many sends wait, by whether keys protect them."""
+
+    since_s: float
+    why: str
+    keyed: int
+    keyless: int
+
+
+HELD = """
+SELECT coalesce(nottwice.seconds_since(i.held_since), 0) AS since_s,
+       coalesce(nullif(i.held_why, ''), :other) AS why,
+       (SELECT count(*) FROM nottwice.actions WHERE state = 'approved' AND key_window_s IS NOT NULL) AS keyed,
+       (SELECT count(*) FROM nottwice.actions WHERE state = 'approved' AND key_window_s IS NULL) AS keyless
+FROM nottwice.installation i WHERE NOT nottwice.may_send()
+"""
+
+
+def held(tx: Transaction) -> Held | None:
+    """What people are told; also before a worker has looked. None: it may send."""
+    row = tx.first(HELD, other=OTHER_SERVER)
+    return None if row is None else Held(**row._asdict())
+
+
+def release(tx: Transaction, act: Act, *, whole: bool = False) -> int:
+    """Let it send again, in a person's name; returns how many waiting sends are marked as perhaps gone out since.
+
+    `whole`: it was moved with everything in it, and nothing was sent from where it was. Then none is marked. Raises
+    NotAllowed (support and admin may), Incomplete, NotNow (it is not held), AlreadyDecided.
+    """
+    may_decide(act)
+    if not act.reason.strip():
+        raise Incomplete("Nothing was done. Please say why.")
+    now = held(tx)
+    if now is None:
+        raise NotNow("It is not held. Nothing was done.")
+    detail = "moved whole" if whole else "what waits may have gone out since"
+    audit_id = audit.done(
+        tx,
+        act,
+        RELEASE,
+        "installation",
+        1,
+        version=None,
+        before="held",
+        after="sending",
+        known=now.why,
+        detail=detail,
+    )
+    sql = "SELECT nottwice.release_sending(:audit_id, :whole) AS marked"
+    return int(tx.one(sql, audit_id=audit_id, whole=whole).marked)
