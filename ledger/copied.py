@@ -21,6 +21,8 @@ from ledger import schema
 from ledger.database import connect_options
 
 _numbers = count(1)
+# A database that is made from another is a clone of a ledger, and a clone sends nothing: this one is meant to.
+SETTLED = "UPDATE nottwice.installation SET place = nottwice.place()"
 
 
 class Mould:
@@ -53,6 +55,8 @@ class Mould:
         name = _new_name()
         self._run("CREATE DATABASE {} TEMPLATE {}", name, self._name)
         try:
+            with psycopg.connect(**connect_options(self.url(name))) as owner:
+                owner.execute(SETTLED)
             yield name
         finally:
             self._run("DROP DATABASE {} WITH (FORCE)", name)

@@ -15,6 +15,7 @@ from itertools import count
 
 import psycopg
 
+from ledger.copied import SETTLED
 from ledger.embedded import PORT, Cluster
 
 Connection = psycopg.Connection[tuple[object, ...]]
@@ -48,8 +49,6 @@ TOUCHED = """
     SELECT oid::regclass::text, pg_relation_size(oid) FROM pg_class
     WHERE relnamespace = 'nottwice'::regnamespace AND relkind = 'r' AND pg_relation_size(oid) > 0
       AND relname NOT IN ('installation', 'schema_files')"""
-# A database that is made from another is a clone, and a clone sends nothing.
-SETTLED = "UPDATE nottwice.installation SET place = nottwice.place()"
 EMPTIED_MAX = 1_000_000  # bytes of one table; with more, a new database is cheaper
 # Vacuumed, an empty table has no pages, so the next test's rows stand in the order they came; but the planner would
 # take it for one that stays empty, where it takes a new one for one that grows.

@@ -1,0 +1,39 @@
+-- As in 0026 and in 0027: a new key is for the account of now, and its send goes out no later than the old one might have.
+CREATE OR REPLACE FUNCTION nottwice.next_generation(old_id bigint, wait_s double precision)
+RETURNS TABLE (id bigint, due_at timestamptz, now timestamptz)
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = nottwice, pg_temp AS $$
+DECLARE
+    made bigint;
+    due  timestamptz := transaction_timestamp() + make_interval(secs => wait_s);
+BEGIN
+    IF NOT EXISTS (SELECT FROM nottwice.requests r JOIN nottwice.actions a ON a.id = r.action_id
+                   LEFT JOIN nottwice.providers p ON p.name = a.provider
+                   WHERE r.action_id = old_id AND r.decision = 'agreed' AND r.decided_at = transaction_timestamp()
+                     AND r.decided_by <> r.requested_by AND a.state = 'closed'
+                     AND coalesce(r.account, a.account) = coalesce(p.account, a.account)) THEN
+        RAISE EXCEPTION 'a new key takes the agreement of a second person' USING ERRCODE = 'insufficient_privilege';
+    END IF;
+    INSERT INTO nottwice.actions AS new (namespace, action_key, key_digest, generation, kind, about, event_id, provider, account, provider_key,
+            reference, policy, cost, cost_reason, content_digest, key_window_s, key_margin_s, evidence_s, retry_until, send_before,
+            state, due_at, decided_send)
+    SELECT o.namespace, o.action_key, o.key_digest, o.generation + 1, o.kind, o.about, o.event_id, o.provider, n.account,
+           CASE WHEN n.window_s IS NOT NULL THEN k.key END,
+           'nt-' || left(encode(sha256(nottwice.part('reference') || nottwice.part(convert_to(k.key, 'UTF8'))), 'hex'), 16),
+           o.policy, o.cost, o.cost_reason,
+           CASE WHEN n.account = o.account THEN o.content_digest
+                ELSE (SELECT nottwice.request_digest(o.provider, n.account, c.recipients, c.content)
+                      FROM nottwice.action_contents c WHERE c.action_id = o.id) END,
+           n.window_s, n.margin_s, o.evidence_s,
+           due + greatest(o.retry_until - o.created_at, interval '1 hour'), o.send_before, 'approved', due, true
+    FROM nottwice.actions o LEFT JOIN nottwice.providers p ON p.name = o.provider AND p.account <> o.account,
+         LATERAL (SELECT coalesce(p.account, o.account) AS account,
+                         CASE WHEN p.name IS NULL THEN o.key_window_s ELSE p.key_window_s END AS window_s,
+                         coalesce(p.key_margin_s, o.key_margin_s) AS margin_s) n,
+         LATERAL (SELECT nottwice.provider_key(o.namespace, n.account, o.key_digest, o.generation + 1) AS key) k
+    WHERE o.id = old_id
+    RETURNING new.id INTO made;
+    INSERT INTO nottwice.action_contents (action_id, content, recipients, subject)
+    SELECT made, c.content, c.recipients, c.subject FROM nottwice.action_contents c WHERE c.action_id = old_id;
+    RETURN QUERY SELECT made, due, transaction_timestamp();
+END
+$$;
