@@ -15,8 +15,12 @@ TYPE = "invoice.paid"  # what the demo's shop sends, and its handler knows
 def invoice_paid(number: str, customer: str, amount: str) -> dict[str, Any]:
     """What an invented shop reports when an invoice was paid."""
     invoice = {"number": number, "customer": customer, "amount": amount, "currency": "EUR"}
-    event = {"id": f"evt_{secrets.token_hex(8)}", "type": TYPE, "created": _now()}
-    return event | {"invoice": invoice}
+    return shop_event(TYPE, invoice=invoice)
+
+
+def shop_event(type_: str, **parts: Any) -> dict[str, Any]:
+    """What else it reports, in the same envelope."""
+    return {"id": f"evt_{secrets.token_hex(8)}", "type": type_, "created": _now(), **parts}
 
 
 def message_received(sender: str, subject: str, text: str, inbox: str = "support@acme.example") -> bytes:

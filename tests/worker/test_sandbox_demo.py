@@ -41,6 +41,8 @@ SECRETS = {
     "AGENTMAIL_API": "am-key",
     "INBOXILI": "inboxili-secret",
     "INBOXILI_API": "ix-key",
+    "MAILERA_API": "ml-key",
+    "SMTP_PASSWORD": "post-key",
 }
 
 
@@ -52,9 +54,15 @@ def demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Setti
         monkeypatch.setenv(f"NOTTWICE_SECRET_{name}", value)
     (tmp_path / "demo.toml").write_text(files("worker.sandbox").joinpath("demo.toml").read_text("utf-8"))
 
-    def read(*, sandbox: str = "http://127.0.0.1:1", receiver: str = "http://127.0.0.1:1") -> Settings:
+    def read(
+        *,
+        sandbox: str = "http://127.0.0.1:1",
+        receiver: str = "http://127.0.0.1:1",
+        mail: str = "smtp://127.0.0.1:1",
+    ) -> Settings:
         monkeypatch.setenv("NOTTWICE_SANDBOX_PORT", sandbox.rpartition(":")[2])
         monkeypatch.setenv("NOTTWICE_RECEIVER_PORT", receiver.rpartition(":")[2])
+        monkeypatch.setenv("NOTTWICE_SANDBOX_SMTP_PORT", mail.rpartition(":")[2])
         return load()
 
     return read
@@ -145,6 +153,25 @@ def test_a_payment_is_booked_once_and_gets_one_receipt(shop: Shop) -> None:
     assert shop.rows("SELECT invoice, CAST(amount AS text) FROM public.demo_payments") == [("INV-7", "12.00")]
     assert shop.rows(ACTIONS) == [("receipt", "inboxili", "approved", "high")]
     assert shop.rows("SELECT action_key FROM nottwice.actions") == [("invoice:INV-7:paid",)]
+
+
+def test_a_welcome_goes_through_mailera_once_ever_and_an_alert_by_smtp(
+    shop: Shop, sandbox: Sandbox, demo: Callable[..., Settings]
+) -> None:
+    signup, login = json.dumps(people.signup()).encode(), json.dumps(people.login()).encode()
+    for body in (signup, signup, login):
+        shop.handle("shop", body)
+    assert shop.rows(ACTIONS) == [
+        ("welcome", "mailera", "approved", "low"),
+        ("security-alert", "smtp", "approved", "low"),
+    ]
+    settings = demo(sandbox=sandbox.url, mail=sandbox.mail_url)
+    for name, email in zip(("mailera", "smtp"), shop.contents(), strict=True):
+        assert isinstance(providers.build(settings, name).send(claimed(email, key="k"), 20), Accepted)
+    assert [(m["provider"], m["subject"][:11]) for m in sandbox.mails] == [
+        ("mailera", "Welcome to "),
+        ("smtp", "New sign-in"),
+    ]
 
 
 def test_a_letter_that_cannot_be_read_fails(shop: Shop) -> None:

@@ -1,7 +1,8 @@
 """The demo's handlers, written as a user would write theirs.
 
 A letter opens a ticket and is acknowledged at once; one that asks for a refund also gets an answer that a person
-approves first. A paid invoice is booked and gets its receipt.
+approves first. A paid invoice is booked and gets its receipt. Who signs up is welcomed, once ever; who signs in from a
+new place is warned.
 """
 
 from __future__ import annotations
@@ -84,6 +85,30 @@ def book_payment(tx: Transaction, event: Event, propose: Propose) -> None:
         sender="Acme billing <billing@acme.example>",
     )
     propose("receipt", f"invoice:{number}:paid", receipt, about=f"{number}, {paid}")
+
+
+@handlers.apply("shop", "customer.created")
+def welcome(tx: Transaction, event: Event, propose: Propose) -> None:
+    customer: Mapping[str, Any] = event.json()["customer"]
+    letter = Email(
+        to=(str(customer["address"]),),
+        subject="Welcome to Acme",
+        text="Hello,\n\nnice to have you here.\n\nAcme",
+        sender="Acme <hello@acme.example>",
+    )
+    propose("welcome", {"user": str(customer["id"])}, letter)
+
+
+@handlers.apply("shop", "login.new_place")
+def warn(tx: Transaction, event: Event, propose: Propose) -> None:
+    login: Mapping[str, Any] = event.json()["login"]
+    alert = Email(
+        to=(str(login["address"]),),
+        subject=f"New sign-in from {login['place']}",
+        text=f"Hello,\n\nsomebody signed in as you from {login['place']}. If it was not you, change your password.\n\nAcme",
+        sender="Acme security <security@acme.example>",
+    )
+    propose("security-alert", f"login:{login['id']}", alert, about=str(login["place"]))
 
 
 def _message(event: Event) -> Mapping[str, Any]:

@@ -39,6 +39,7 @@ HOSTILE = (
     "<b>Please</b> look at my account.",
 )
 REFUND = ("Refund, please", "The cup arrived in two halves. I would like my money back.")
+PLACES = ("Lisbon", "Kraków", "Osaka", "São Paulo")
 AMOUNTS = ("12.00", "49.00", "89.90", "129.00", "240.50", "1999.00")
 
 
@@ -65,3 +66,19 @@ def invoice_number() -> str:
 def payment(number: str) -> dict[str, object]:
     """A paid invoice, as the shop reports it."""
     return examples.invoice_paid(number, random.choice(PEOPLE), random.choice(AMOUNTS))
+
+
+def signup() -> dict[str, object]:
+    """Somebody signs up, as the shop reports it."""
+    customer = {"id": f"u_{secrets.token_hex(4)}", "address": random.choice(PEOPLE)}
+    return examples.shop_event("customer.created", customer=customer)
+
+
+def login() -> dict[str, object]:
+    """Somebody signs in from where they never were."""
+    place = {
+        "id": f"l_{secrets.token_hex(4)}",
+        "address": random.choice(PEOPLE),
+        "place": random.choice(PLACES),
+    }
+    return examples.shop_event("login.new_place", login=place)

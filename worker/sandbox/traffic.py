@@ -24,7 +24,7 @@ from urllib.parse import quote
 from ledger import simulate, status
 from ledger.errors import LedgerError, Unavailable
 from ledger.settings import Settings, load
-from worker.sandbox.people import broken, invoice_number, message, payment, refund
+from worker.sandbox.people import broken, invoice_number, login, message, payment, refund, signup
 
 PAUSE_S = 0.75
 SHOP_SHARE = 0.35
@@ -38,6 +38,7 @@ HEALING_EVERY_S = 22.0
 REFUND_EVERY_S = 90.0
 TO_APPROVE_MAX = 6
 BROKEN_EVERY_S = 50.0
+SIGNUP_EVERY_S, LOGIN_EVERY_S = 14.0, 19.0
 COPIES = (*(1,) * 12, 2, 2, 3, 15)
 
 LOST_AT_INBOXILI: tuple[dict[str, Any], ...] = (
@@ -81,6 +82,7 @@ class Traffic:
         self._healing = Every((10.0,), HEALING_EVERY_S)
         self._refund = Every((8.0,), REFUND_EVERY_S)
         self._broken = Every((7.0,), BROKEN_EVERY_S)
+        self._signup, self._login = Every((4.0,), SIGNUP_EVERY_S), Every((6.0,), LOGIN_EVERY_S)
         self._kinds = deque(random.sample(LOST_AT_INBOXILI, len(LOST_AT_INBOXILI)))
 
     def run(self) -> None:
@@ -99,6 +101,10 @@ class Traffic:
             self._deliver("agentmail", refund())
         elif self._broken.is_due(passed_s) and self._waiting("events", "failed") < WAITING_MAX:
             self._deliver("agentmail", broken())
+        elif self._signup.is_due(passed_s):
+            self._deliver("shop", _json(signup()))
+        elif self._login.is_due(passed_s):
+            self._deliver("shop", _json(login()))
         elif self._earlier and random.random() < REPEATED:
             self.repeat()
         elif random.random() < FORGED:
@@ -176,8 +182,8 @@ def _json(value: Any) -> bytes:
 def _changed(body: bytes) -> bytes:
     """The same event with other content."""
     event = json.loads(body)
-    inner = event.get("message") or event["invoice"]
-    inner["text" if "message" in event else "amount"] = "7.00"
+    what = next(name for name in ("message", "invoice", "customer", "login") if name in event)
+    event[what]["text" if what == "message" else "amount"] = "7.00"
     return _json(event)
 
 
