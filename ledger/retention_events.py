@@ -45,6 +45,8 @@ KEYS = Rule(
                      FROM over WHERE e.id = over.id RETURNING e.id, 0 AS n),
 conflicts AS (UPDATE nottwice.conflicts c SET body = NULL FROM over WHERE c.event_id = over.id AND c.body IS NOT NULL),
 words AS (UPDATE nottwice.event_attempts t SET error = NULL FROM over WHERE t.event_id = over.id AND t.error IS NOT NULL),
+results AS (UPDATE nottwice.reprocess_rows w SET reason = 'The words are no longer kept.'
+            FROM over WHERE w.event_id = over.id AND w.state = 'failed'),
 free AS MATERIALIZED (SELECT x.event_id, x.delivery_id FROM nottwice.duplicates x JOIN over ON over.id = x.event_id
                      WHERE x.delivery_id <> '' FOR UPDATE OF x SKIP LOCKED),
 told AS (DELETE FROM nottwice.duplicates d USING free WHERE d.event_id = free.event_id AND d.delivery_id = free.delivery_id
@@ -77,4 +79,21 @@ gone AS (SELECT told.id, told.n FROM told JOIN stripped USING (id))""",
     counted="gone AS (SELECT h.id, octet_length(h.body) AS n FROM held h)",
     size="(SELECT octet_length(x.body) FROM nottwice.quarantine x WHERE x.id = c.id)",
     lock="UPDATE",
+)
+
+# What a handler proposed when its event was worked again is as personal as the event, and useful no longer.
+FINDINGS = Rule(
+    what="findings of reprocessing",
+    period="event_bodies_days",
+    table="nottwice.reprocess_findings",
+    has="NOT r.content_gone",
+    since="r.found_at",
+    needed="CAST(NULL AS timestamptz)",
+    waits="SELECT FROM judged WHERE false",
+    goes="""told AS (SELECT h.id, octet_length(h.content) AS n FROM held h),
+stripped AS (UPDATE nottwice.reprocess_findings f SET content = NULL, recipients = '{}', subject = '', about = '', action_key = ''
+             FROM over WHERE f.id = over.id RETURNING f.id),
+gone AS (SELECT told.id, told.n FROM told JOIN stripped USING (id))""",
+    counted="gone AS (SELECT h.id, octet_length(h.content) AS n FROM held h)",
+    size="(SELECT octet_length(x.content) FROM nottwice.reprocess_findings x WHERE x.id = c.id)",
 )

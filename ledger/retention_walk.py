@@ -18,6 +18,7 @@ RULES = (
     retention_events.BODIES,
     retention_events.QUARANTINE,
     retention_events.KEYS,
+    retention_events.FINDINGS,
     retention_actions.CONTENTS,
     retention_actions.NOTICES,
     retention_actions.KEYS,

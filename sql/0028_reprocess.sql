@@ -101,7 +101,7 @@ CREATE TABLE nottwice.reprocess_findings (
     CONSTRAINT what_differs_differs_from_something CHECK ((found = 'differs') = (action_id IS NOT NULL))
 );
 CREATE INDEX reprocess_findings_of ON nottwice.reprocess_findings (row_id, id);
-CREATE INDEX reprocess_findings_with_content ON nottwice.reprocess_findings (namespace, found_at, id) WHERE content IS NOT NULL;
+CREATE INDEX reprocess_findings_with_content ON nottwice.reprocess_findings (namespace, found_at, id) WHERE NOT content_gone;
 ALTER TABLE nottwice.reprocess_rows ADD FOREIGN KEY (finding_id) REFERENCES nottwice.reprocess_findings;
 
 -- ── What stands against it ───────────────────────────────────────────────────────────────────────────

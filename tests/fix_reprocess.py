@@ -49,6 +49,19 @@ UPDATE nottwice.reprocess_runs SET next_at = next_at - greatest(interval '0', (
 PACE = settings_processes.ReprocessSettings(pace_per_s=1000.0, under_way_max=20, second_person_above=10)
 
 
+FOUND = (
+    "SET LOCAL session_replication_role = replica",  # its run, its row and whoever asked are not what is looked at
+    """INSERT INTO nottwice.reprocess_findings (row_id, namespace, event_id, found, kind, action_key, key_digest, about, content,
+                                                recipients, subject, content_digest)
+       VALUES (1, 'acme', 1, 'new', 'receipt', 'k', '', 'INV-1', 'text', '{ann@example.com}', 'Receipt', '')""",
+)
+
+
+def a_finding(database: Database) -> None:
+    """What a handler proposed in some run."""
+    database.run(lambda tx: [tx.execute(sql) for sql in FOUND] and None)
+
+
 @dataclass
 class Shop:
     """What the handler says and does can be changed between two runs: `text`, `keys`, `fails`."""

@@ -40,8 +40,23 @@ SELECT 'acme', 'shop', NULL, 0, 'r', NULL, now(), now() - interval '500 days' FR
 INSERT INTO nottwice.messages (account, message_id, action_id) SELECT 'p', 'm' || id, id FROM nottwice.actions;
 INSERT INTO nottwice.notices (namespace, account, message_id, recipient_digest, what, occurred_at, event_id, noted_at, names_gone)
 SELECT 'acme', 'p', 'm' || id, '\\x00', 'delivered', settled_at, event_id, settled_at, content_gone FROM nottwice.actions;
+DO $$ BEGIN PERFORM set_config('session_replication_role', 'replica', true); INSERT INTO nottwice.reprocess_findings
+           (row_id, namespace, event_id, found, kind, action_key, key_digest, content, recipients, content_digest, found_at)
+       SELECT n, 'acme', n, 'new', 'receipt', 'k', '', CASE WHEN n > {STRIPPED} THEN CAST('text' AS bytea) END, '{{}}', '',
+              now() - CASE WHEN n > {STRIPPED} THEN interval '1 day' ELSE interval '500 days' END
+       FROM generate_series(1, {STRIPPED + KEPT}) AS n; END $$
 """
-TABLES = ("events", "event_contents", "actions", "action_contents", "quarantine", "messages", "notices")
+TABLES = (
+    "events",
+    "event_contents",
+    "actions",
+    "action_contents",
+    "quarantine",
+    "messages",
+    "notices",
+    "reprocess_findings",
+    "reprocess_rows",
+)
 
 
 @pytest.fixture(scope="module", params=["analyzed", "never analyzed"])

@@ -18,6 +18,7 @@ from ledger.settings import RetentionSettings
 from tests.fix_events import Ledger, delivery, unusable, worker
 from tests.fix_home import UNSAFE, Home
 from tests.fix_notices import Provider
+from tests.fix_reprocess import a_finding
 from tests.fix_sends import ACCEPTED, DAY_S, KEYED, TO_APPROVE, Sends
 
 W = worker()
@@ -233,6 +234,7 @@ def test_what_lies_in_quarantine_goes_after_its_time_and_comes_again_as_new(book
 AGED = {
     "event bodies": "UPDATE nottwice.events SET ended_at = now() - make_interval(secs => :s) WHERE ending = 'done'",
     "event keys": "UPDATE nottwice.events SET accepted_at = now() - make_interval(secs => :s) WHERE ending = 'done'",
+    "findings of reprocessing": "UPDATE nottwice.reprocess_findings SET found_at = now() - make_interval(secs => :s)",
     "contents in quarantine": "UPDATE nottwice.quarantine SET last_seen_at = now() - make_interval(secs => :s)",
     "action contents": "UPDATE nottwice.actions SET settled_at = now() - make_interval(secs => :s)",
     "notices' recipients": "UPDATE nottwice.notices SET noted_at = now() - make_interval(secs => :s)",
@@ -248,6 +250,7 @@ def test_a_minute_before_its_time_each_stays_and_a_minute_after_it_goes(
     book.accept(unusable(b"bytes"))
     closed(sends, 0)
     provider.says("delivered", "<theirs>", "cy@example.com")
+    a_finding(book.database)
     for rule in RULES:
         time_s = getattr(RetentionSettings(), rule.period) * DAY_S
         for age_s, goes in ((time_s - 60, 0), (time_s + 60, 1), (time_s + 120, 0)):
