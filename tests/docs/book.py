@@ -100,7 +100,7 @@ class Reader:
         deadline = time.monotonic() + WITHIN_S
         while True:
             code, said = self._run(command.typed)
-            if code == 0 and _answers(said, command.expected):
+            if code == 0 and answers(said, command.expected):
                 return
             if not patient or time.monotonic() > deadline:
                 raise AssertionError(f"$ {command.typed}\nexit code {code}:\n{said}")
@@ -138,7 +138,7 @@ class Reader:
             )
         self._terminals.append(terminal)
         deadline = time.monotonic() + WITHIN_S
-        while not _answers(log.read_text(errors="replace"), last.expected):
+        while not answers(log.read_text(errors="replace"), last.expected):
             assert terminal.poll() is None, f"$ {last.typed} ended:\n{log.read_text(errors='replace')}"
             assert time.monotonic() < deadline, (
                 f"$ {last.typed} said only:\n{log.read_text(errors='replace')}"
@@ -146,7 +146,7 @@ class Reader:
             time.sleep(0.05)
 
 
-def _answers(said: str, expected: tuple[str, ...]) -> bool:
+def answers(said: str, expected: tuple[str, ...]) -> bool:
     """Whether the expected lines come in this order; a line that is `…` alone stands for any number of lines."""
     if not expected:
         return True
