@@ -10,6 +10,7 @@ import sqlalchemy as sa
 
 if TYPE_CHECKING:
     from tests.databases import Databases
+    from tests.failures.boundaries import Boundary
     from tests.failures.ground import Ground
 
 
@@ -26,3 +27,19 @@ def ground(databases: Databases, tmp_path_factory: pytest.TempPathFactory) -> It
         yield opened
         opened.close()
         opened.database.close()
+
+
+@pytest.fixture(scope="session")
+def of_a_send(ground: Ground) -> dict[str, list[Boundary]]:
+    """The boundaries of a worker's life, by the sender of its e-mail.
+
+    Without a key from the claim of the action on: what is ahead of it knows no provider.
+    """
+    from tests.failures.counting import counted, roads
+
+    keyed, keyless = (counted(lambda s=sender: ground.worked(s)) for sender in ("keyed", "keyless"))  # type: ignore[misc]
+    return {
+        "keyed": roads(keyed),
+        "keyed since its claim": roads(keyed, "claimed"),
+        "keyless": roads(keyless, "action claimed"),
+    }

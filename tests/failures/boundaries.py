@@ -15,8 +15,8 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
-from functools import wraps
+from dataclasses import astuple, dataclass, field
+from functools import lru_cache, wraps
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -58,6 +58,7 @@ class Observer:
         self._heard, self._struck, self._number = heard, struck, number
         self._known: set[str] = set()
         self._roads: Roads = WeakKeyDictionary()
+        self._last: Roads = WeakKeyDictionary()
         self._calls: Roads = WeakKeyDictionary()
         self._lock, self._here = threading.Lock(), threading.local()
 
@@ -112,7 +113,7 @@ class Observer:
     @contextmanager
     def _statement(self, cursor: Any, query: Any) -> Iterator[None]:
         line, text = cursor.connection, " ".join(str(query).split())
-        road = self._roads.get(line, "")
+        road, self._last[line] = self._roads.get(line, ""), text
         self._meet(road, text, "before")
         try:
             yield
@@ -131,12 +132,13 @@ class Observer:
 
     @contextmanager
     def _word(self, line: Any, word: str) -> Iterator[None]:
-        road = self._roads.get(line, "")
-        self._meet(road, word, "before")
+        """A COMMIT is told from others by the statement that it follows."""
+        road, text = self._roads.get(line, ""), f"{word} after {self._last.get(line, 'nothing')}"
+        self._meet(road, text, "before")
         try:
             yield
         finally:
-            self._roads[line] = self._meet(road, word, "after")
+            self._roads[line] = self._meet(road, text, "after")
             self._forget_outside(line)
 
     @contextmanager
@@ -178,6 +180,7 @@ class Observer:
             signal.pthread_kill(threading.get_ident(), self._number)
 
 
+@lru_cache
 def digest(*parts: str) -> str:
     return blake2b("\0".join(parts).encode(), digest_size=8).hexdigest()
 
@@ -196,7 +199,7 @@ class Ledger:
         self._end = os.open(self._file, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 
     def met(self, boundary: Boundary) -> None:
-        os.write(self._end, json.dumps(asdict(boundary)).encode() + b"\n")
+        os.write(self._end, json.dumps(astuple(boundary)).encode() + b"\n")
 
     def said(self, note: str) -> None:
         os.write(self._end, json.dumps({"said": note}).encode() + b"\n")
@@ -206,7 +209,7 @@ class Ledger:
         lines = self._file.read_bytes().splitlines() if self._file.exists() else []
         told = [json.loads(line) for line in lines]
         begin = told.index({"said": since}) if since else 0
-        return [Boundary(**one) for one in told[begin:] if "said" not in one]
+        return [Boundary(*one) for one in told[begin:] if "said" not in one]
 
 
 def void(_: object) -> None:

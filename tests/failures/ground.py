@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import sqlalchemy as sa
 
@@ -26,6 +26,7 @@ from tests.failures.boundaries import Boundary
 from tests.failures.forking import WITHIN_S, Child, Zygote
 from tests.failures.house import free_port, until
 
+S, T = TypeVar("S"), TypeVar("T")
 LEASE_S, SWEEP_S = 1.0, 0.1
 PATIENT_S = 20.0  # the lease of who takes over: a busy machine must not make a doubt of its own
 SIDE_BY_SIDE = 3
@@ -169,6 +170,24 @@ class Ground:
         types = [f"order.{life.number}" for life in lives]
         return bool(self.rows(sql, types=types, states=list(states)))
 
+    def frozen(self, sender: str, struck: Boundary) -> Life:
+        """A worker of its own works an event until it stands still at the boundary, or until its end."""
+        life = self.begun(sender, struck, signal.SIGSTOP)
+        until(lambda: life.child.ended.is_set() or (life.was_struck and life.child.is_stopped()))
+        return life
+
+    def goes_on(self, life: Life) -> None:
+        """It wakes up, does what it was about to do, and ends."""
+        for number in (signal.SIGCONT, signal.SIGTERM):
+            self._zygote.signal(life.child, number)
+        assert life.child.wait() == 0, life.child.said()
+
+    def end_idle_transactions(self, after_ms: int) -> None:
+        """Of workers that start from now on; 0: the role's own limit."""
+        limit = f"SET idle_in_transaction_session_timeout = {after_ms}" if after_ms else "RESET ALL"
+        name = self.rows("SELECT quote_ident(current_database()) AS name")[0].name
+        self.run(f"ALTER ROLE nottwice_worker IN DATABASE {name} {limit}")
+
     # -- what can be seen -----------------------------------------------------------------------------------
 
     def rows(self, sql: str, **values: Any) -> Sequence[sa.Row[Any]]:
@@ -215,6 +234,6 @@ def nonsense(n: int) -> bytes:
     return json.dumps({"nonsense": n}).encode()
 
 
-def side_by_side(one: Callable[[Boundary], Life], boundaries: Iterable[Boundary]) -> list[Life]:
+def side_by_side(one: Callable[[S], T], of_each: Iterable[S]) -> list[T]:
     with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
-        return list(pool.map(one, boundaries))
+        return list(pool.map(one, of_each))
