@@ -7,9 +7,7 @@ There the deliveries of one key are tried together, key after key, so that a han
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections.abc import Sequence
 from functools import partial
 
 from ledger.database import Database
@@ -17,10 +15,8 @@ from ledger.errors import Unavailable
 from ledger.receiver.lane import Lane
 from ledger.receiver.log import note
 from ledger.receiver.side_lane import SideLane
-from ledger.receiver.sources.adapter import Item
 from ledger.receiver.waiting import Waiting
 from ledger.receiver.writer import Writer
-from ledger.records import Acceptance
 from ledger.settings import ReceiverSettings
 
 
@@ -35,21 +31,15 @@ class Batcher:
         self._main = Lane(writers, settings, self._step_aside)
         self._side = SideLane([writer(lock_wait_s=settings.side_wait_s)], settings, self._step_aside)
 
-    async def store(self, items: Sequence[Item]) -> list[Acceptance]:
-        """What became of each item, once it is durable. Raises Unavailable: then nothing may be acknowledged.
+    def put(self, waiting: Waiting) -> None:
+        """It is told what became of each item once that is durable, or why it must not be acknowledged.
 
-        Cancelling it gives up the wait, never a transaction that runs.
+        Raises Unavailable when too many wait already. One that gives up ends its wait, never a transaction that runs.
         """
-        return await self.put(items)
-
-    def put(self, items: Sequence[Item]) -> asyncio.Future[list[Acceptance]]:
-        """As `store`, for who does not wait. Cancelling it gives up, never a transaction that runs."""
-        waiting = Waiting(items)
-        if not items:
-            waiting.settle([])
-            return waiting.answer
-        (self._side if self._hangs(waiting) else self._main).put(waiting)
-        return waiting.answer
+        if waiting.items:
+            (self._side if self._hangs(waiting) else self._main).put(waiting)
+        else:
+            waiting.end([])
 
     async def stop(self) -> None:
         """Returns when what was taken in has come to an end."""
@@ -75,4 +65,4 @@ class Batcher:
             try:
                 self._side.put(waiting)
             except Unavailable as error:
-                waiting.refuse(error)
+                waiting.end(error)

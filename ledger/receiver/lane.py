@@ -92,7 +92,7 @@ class Lane:
             if batch and size > self._settings.batch_bytes_max:
                 break
             waiting = self._queue.popleft()
-            if not waiting.answer.done():
+            if not waiting.is_over:
                 batch.append(waiting)
         return batch
 
@@ -110,12 +110,12 @@ class Lane:
     def _settle(self, part: list[Waiting], stored: list[Acceptance]) -> None:
         answers = iter(stored)
         for waiting in part:
-            waiting.settle([next(answers) for _ in waiting.items])
+            waiting.end([next(answers) for _ in waiting.items])
 
     def _refuse(self, part: list[Waiting], error: BaseException) -> None:
         reason = sqlstate(error) or type(error).__name__
         for waiting in part:
-            waiting.refuse(Unavailable(f"It could not be stored ({reason}). Try again later."))
+            waiting.end(Unavailable(f"It could not be stored ({reason}). Try again later."))
 
     # -- in the writer's thread ---------------------------------------------------------------------------
 
@@ -124,7 +124,7 @@ class Lane:
         parts = deque([(batch, False)])
         while parts:
             part, hurried = parts.popleft()
-            part = [waiting for waiting in part if not waiting.answer.done()]
+            part = [waiting for waiting in part if not waiting.is_over]
             if part:
                 parts += self._write_part(writer, part, hurried)
 

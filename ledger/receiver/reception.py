@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import cache
 
 from starlette.responses import Response
 
@@ -17,10 +17,8 @@ from ledger.receiver.refused import Refused, Refuser, not_stored
 from ledger.receiver.sources.adapter import Adapter, Arrival, Item
 from ledger.receiver.store import Store
 from ledger.receiver.visit import Visit
-from ledger.records import Acceptance
+from ledger.receiver.waiting import Outcome, Patience, Waiting
 from ledger.refusals import Refusal
-
-Stored = asyncio.Future[list[Acceptance]]
 
 
 class Reception:
@@ -32,6 +30,7 @@ class Reception:
         """`find` raises HTTPException for a source that there is not."""
         self._find, self._hands, self._store, self._refuser = find, hands, store, refuser
         self._within_s = within_s
+        self._patience = cache(Patience)  # one for each length of time
 
     def welcome(self, visit: Visit) -> None:
         """Answers the visit: at once, or as soon as it is stored."""
@@ -58,24 +57,26 @@ class Reception:
         self._queue(adapter, visit, hand, items)
 
     def _queue(self, adapter: Adapter, visit: Visit, hand: Hand, items: list[Item]) -> None:
+        patience = self._patience(time_for(adapter, self._within_s))
+
+        def told(outcome: Outcome) -> None:
+            patience.end(waiting)
+            self._hands.release(hand)
+            visit.answer(self._response(adapter, items, outcome))
+
+        waiting = Waiting(items, told)
         try:
-            stored = self._store.put(items)
+            self._store.put(waiting)
         except LedgerError as error:
             raise not_stored(adapter, error) from None
-        late = asyncio.get_running_loop().call_later(time_for(adapter, self._within_s), stored.cancel)
+        if not waiting.is_over:
+            patience.begin(waiting)
 
-        def settle(_: Stored) -> None:
-            late.cancel()
-            self._hands.release(hand)
-            visit.answer(self._outcome(adapter, items, stored))
-
-        stored.add_done_callback(settle)
-
-    def _outcome(self, adapter: Adapter, items: list[Item], stored: Stored) -> Response:
-        try:
-            note_decisions(items, stored.result())
-        except asyncio.CancelledError:
+    def _response(self, adapter: Adapter, items: list[Item], outcome: Outcome) -> Response:
+        """Whatever kept it from being stored, the sender shall try again."""
+        if isinstance(outcome, list):
+            note_decisions(items, outcome)
+            return OK[adapter.success_status]
+        if isinstance(outcome, TimeoutError):
             return self._refuser.answer(Refused(Refusal.NOT_STORED, adapter, "not in time"))
-        except Exception as error:  # noqa: BLE001 - whatever kept it from being stored, the sender shall try again
-            return self._refuser.answer(not_stored(adapter, error))
-        return OK[adapter.success_status]
+        return self._refuser.answer(not_stored(adapter, outcome))

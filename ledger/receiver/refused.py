@@ -38,7 +38,7 @@ class Refused(HTTPException):
         self.reason, self.source, self.because = reason, adapter.name, because
 
 
-def not_stored(adapter: Adapter, error: Exception) -> Refused:
+def not_stored(adapter: Adapter, error: BaseException) -> Refused:
     """To raise: whatever kept it from being stored, the sender shall try again."""
     reason = str(error) if isinstance(error, LedgerError) else type(error).__name__
     return Refused(Refusal.NOT_STORED, adapter, reason)

@@ -13,12 +13,12 @@ class SideLane(Lane):
     """The deliveries of one hanging key at a time, together; whose lock still hangs goes to the end of the queue."""
 
     def _take(self) -> list[Waiting]:
-        first = next((waiting for waiting in self._queue if not waiting.answer.done()), None)
+        first = next((waiting for waiting in self._queue if not waiting.is_over), None)
         if first is None:
             self._queue.clear()
             return []
-        alike = [w for w in self._queue if not w.answer.done() and not w.keys.isdisjoint(first.keys)]
-        others = [w for w in self._queue if not w.answer.done() and w.keys.isdisjoint(first.keys)]
+        alike = [w for w in self._queue if not w.is_over and not w.keys.isdisjoint(first.keys)]
+        others = [w for w in self._queue if not w.is_over and w.keys.isdisjoint(first.keys)]
         self._queue = deque([*others, *alike[self._settings.batch_max :]])
         return alike[: self._settings.batch_max]
 

@@ -14,6 +14,7 @@ from ledger.receiver.batcher import Batcher
 from ledger.receiver.log import note
 from ledger.receiver.pulse import Pulse, Tally
 from ledger.receiver.sources.adapter import Item
+from ledger.receiver.waiting import Outcome, Waiting
 from ledger.records import Acceptance
 from ledger.settings import Settings
 
@@ -53,14 +54,26 @@ class Store:
         await asyncio.wait({self._opening}, timeout=START_WAIT_S)
 
     async def save(self, items: Sequence[Item]) -> list[Acceptance]:
-        """What became of each item, once it is durable. Raises Unavailable: nothing may be acknowledged."""
-        return await self.put(items)
+        """What became of each item, once it is durable. Raises Unavailable: nothing may be acknowledged.
 
-    def put(self, items: Sequence[Item]) -> asyncio.Future[list[Acceptance]]:
-        """As `save`, for who does not wait. Cancelling it gives up, never a transaction that runs."""
+        Cancelling it gives up the wait, never a transaction that runs.
+        """
+        told: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+        waiting = Waiting(items, lambda outcome: None if told.done() else told.set_result(outcome))
+        self.put(waiting)
+        try:
+            outcome = await told
+        finally:
+            waiting.is_over = True
+        if isinstance(outcome, BaseException):
+            raise outcome
+        return outcome
+
+    def put(self, waiting: Waiting) -> None:
+        """As `save`, for who does not wait here but is told. Raises Unavailable."""
         if self._batcher is None:
             raise Unavailable("The database is not open yet. Try again later.")
-        return self._batcher.put(items)
+        self._batcher.put(waiting)
 
     async def is_ready(self) -> bool:
         """Whether the database answers. One look at a time, good for a second; one that takes long is a no."""
