@@ -18,6 +18,7 @@ class Line:
     def __init__(self, transport: asyncio.Transport) -> None:
         self._transport = transport
         self._held: list[bytes] = []
+        self.is_closing = transport.is_closing  # asked several times a request
 
     def write(self, data: bytes) -> None:
         if data.startswith(GO_ON):

@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from ledger.errors import LedgerError
 from ledger.receiver.accepted import OK, proof
-from ledger.receiver.arriving import headers_of, refusing, time_for
+from ledger.receiver.arriving import refusing, time_for
 from ledger.receiver.body import Hand, Hands, TooMuch
 from ledger.receiver.log import note_decisions
 from ledger.receiver.refused import Refused, Refuser, not_stored
@@ -42,12 +42,12 @@ class Reception:
             visit.answer(self._refuser.answer(error))
 
     def _take_in(self, visit: Visit, hand: Hand) -> None:
-        adapter, headers = self._find(visit.source), headers_of(visit.fields)
+        adapter = self._find(visit.source)
         try:
             hand.hold(len(visit.body))
         except TooMuch as error:
             raise Refused(error.reason, adapter) from None
-        arrival = Arrival(headers, visit.body, datetime.now(UTC), visit.target)
+        arrival = Arrival(visit.headers, visit.body, datetime.now(UTC), visit.target)
         if (token := adapter.handshake(arrival)) is not None:
             self._hands.release(hand)
             visit.answer(proof(token))

@@ -7,12 +7,12 @@ event loop's time. What it is told is what the long way (`app.Door` as an ASGI a
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from starlette.responses import Response
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
-from ledger.receiver.accepted import after_answer
+from ledger.receiver.sources.terms import Headers
 
 WEBHOOKS = b"/webhooks/"
 BODY_BYTES_MAX = 65_536  # a body that takes longer than a millisecond to read goes the long way
@@ -24,12 +24,18 @@ class Visit(NamedTuple):
 
     source: str
     target: str
-    fields: Fields
+    headers: Headers
     body: bytes
     answer: Callable[[Response], None]
 
 
 Welcome = Callable[[Visit], None]
+
+
+class Say(Protocol):
+    """Writes an answer to the line, and closes the line behind it unless it is kept."""
+
+    def __call__(self, response: Response, *, keep_alive: bool) -> None: ...
 
 
 def source_of(method: bytes, url: bytes, fields: Fields) -> str | None:
@@ -54,31 +60,43 @@ class _Nobody:
 class Turn:
     """A visit's place on its line. Has what uvicorn asks of a cycle, so that what comes behind it waits its turn."""
 
+    __slots__ = ("_say", "disconnected", "keep_alive", "response_complete", "response_started")
     more_body = waiting_for_100_continue = False
     message_event = _Nobody()
 
-    def __init__(
-        self, write: Callable[[bytes], None], close: Callable[[], None], on_response: Callable[[], None]
-    ) -> None:
-        self._write, self._close, self._on_response = write, close, on_response
+    def __init__(self, say: Say, *, keep_alive: bool) -> None:
+        self._say, self.keep_alive = say, keep_alive
         self.response_started = self.response_complete = self.disconnected = False
-        self.keep_alive = True
 
-    def answer(self, response: Response, fields: Fields) -> None:
-        """`fields` stand in every answer's head."""
+    def answer(self, response: Response) -> None:
         self.response_started = self.response_complete = True
-        if self.disconnected:
-            return
-        self._write(spelled(response, fields, keep_alive=self.keep_alive))
-        if not self.keep_alive:
-            self._close()
-        self._on_response()
-        if response.background is not None:
-            after_answer()
+        if not self.disconnected:
+            self._say(response, keep_alive=self.keep_alive)
 
 
-def spelled(response: Response, fields: Fields, *, keep_alive: bool) -> bytes:
-    """The whole answer as it goes over the wire."""
+class Spelling:
+    """Answers as they go over the wire. Those that are given again and again are spelled once for each date."""
+
+    def __init__(self) -> None:
+        self._fields: Fields = []
+        self._known: dict[tuple[Response, bool], bytes] = {}
+
+    def of(self, response: Response, fields: Fields, *, keep_alive: bool) -> bytes:
+        """The whole answer; `fields` stand in every answer's head."""
+        if fields is not self._fields:
+            self._fields, self._known = fields, {}
+        known = self._known.get((response, keep_alive))
+        if known is None:
+            known = _spelled(response, fields, keep_alive)
+            if response.background is not None:  # a success, of which there are few
+                self._known[response, keep_alive] = known
+        return known
+
+
+spelled = Spelling().of  # one for all lines: they share the server's fields
+
+
+def _spelled(response: Response, fields: Fields, keep_alive: bool) -> bytes:
     head = [b"%b: %b\r\n" % field for field in (*fields, *response.raw_headers)]
     if not keep_alive:
         head.append(b"connection: close\r\n")

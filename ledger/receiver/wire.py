@@ -7,12 +7,11 @@ connections. What is no HTTP at all is counted, not logged: a stranger could fil
 from __future__ import annotations
 
 import asyncio
-from typing import Any, cast
+from typing import Any
 
 import httptools
 
 from ledger.receiver.head import HEAD_BYTES_MAX, TooLarge, require_a_short_head
-from ledger.receiver.line import Line
 from ledger.receiver.pulse import Tally
 from ledger.receiver.refused import REFUSED
 from ledger.receiver.short_way import ShortWayProtocol
@@ -43,8 +42,7 @@ class Protocol(ShortWayProtocol):
         self._head_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        self._line = Line(transport)
-        super().connection_made(cast("asyncio.Transport", self._line))
+        super().connection_made(transport)
         self._await_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -55,6 +53,10 @@ class Protocol(ShortWayProtocol):
         if self._is_over:
             return
         self._unset_keepalive_if_required()
+        if not self._head_bytes and self._sees(data):
+            self._read_bytes = 0  # nothing of it is the next one's
+            self._head_came()
+            return
         self._read_bytes = len(data)
         self._head_bytes += self._read_bytes
         while data and not self._has_ended:
@@ -106,10 +108,6 @@ class Protocol(ShortWayProtocol):
         self._measure()  # fields may stand behind a body in pieces too
         self._head_came()
         super().on_message_complete()
-
-    def on_response_complete(self) -> None:
-        self._line.flush()
-        super().on_response_complete()
 
     def _measure(self) -> None:
         """Raises TooLarge. Counted field by field only where more than the limit came: it takes its time."""
