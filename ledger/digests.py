@@ -16,8 +16,11 @@ KEY_RULE = 1
 
 def digest_of(*parts: bytes | str) -> bytes:
     """SHA-256 of the parts, each behind its length: `("ab", "c")` and `("a", "bc")` never meet."""
-    raws = [part.encode("utf-8", "surrogatepass") if isinstance(part, str) else part for part in parts]
-    return hashlib.sha256(b"".join([len(raw).to_bytes(8, "big") + raw for raw in raws])).digest()
+    spelled: list[bytes] = []
+    for part in parts:
+        raw = part.encode("utf-8", "surrogatepass") if isinstance(part, str) else part
+        spelled += (len(raw).to_bytes(8, "big"), raw)
+    return hashlib.sha256(b"".join(spelled)).digest()
 
 
 def canonical_json(value: Any) -> bytes:

@@ -50,6 +50,8 @@ def identity(value: Any) -> str | None:
 
     A number has one spelling: 1, 1.0 and 1e0 are the id 1. A number with a fraction is no id.
     """
+    if type(value) is str:
+        return value if value.strip() else None
     value = whole(value) if isinstance(value, Decimal) else value
     if isinstance(value, bool) or not isinstance(value, str | int):
         return None

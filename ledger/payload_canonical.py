@@ -19,7 +19,7 @@ def content_digest(document: Any, volatile: Sequence[str] = ()) -> bytes:
 
 def canonical(document: Any, volatile: Sequence[str] = ()) -> bytes:
     """The content in one spelling: order of members, blanks, escapes and 1, 1.0, 10e-1 make no difference."""
-    kept = _without(document, [tuple(path.split(".")) for path in volatile])
+    kept = _without(document, [tuple(path.split(".")) for path in volatile]) if volatile else document
     return _ENCODER.encode(kept).encode("ascii")
 
 
@@ -63,4 +63,5 @@ def _number(value: Decimal) -> Any:
     return [math.nan, *_parts(value)] if integer is None else integer
 
 
-_ENCODER = json.JSONEncoder(default=_number, sort_keys=True, separators=(",", ":"))
+# A document that was parsed holds nothing that holds itself.
+_ENCODER = json.JSONEncoder(default=_number, sort_keys=True, separators=(",", ":"), check_circular=False)

@@ -6,8 +6,9 @@ import json
 import re
 from collections.abc import Callable
 from decimal import Decimal, DecimalException
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 DEPTH_MAX = 64
@@ -26,7 +27,7 @@ class Malformed(ValueError):
 def parse(body: bytes, *, bytes_max: int | None = None) -> Any:
     """The document. Raises Malformed."""
     text = text_of(body, bytes_max)
-    return guarded(lambda: DECODER.decode(text))
+    return guarded(_document, text)
 
 
 def text_of(body: bytes, bytes_max: int | None = None) -> str:
@@ -39,15 +40,25 @@ def text_of(body: bytes, bytes_max: int | None = None) -> str:
         text = body.decode("utf-8")
     except UnicodeDecodeError as error:
         raise Malformed(f"It is not UTF-8 (byte {error.start}).") from None
-    _bound_depth(text)
-    _bound_values(text)
+    opened = text.count("[") + text.count("{")
+    if opened > DEPTH_MAX:
+        _bound_depth(text)
+    if len(text) > VALUES_MAX:  # a value is a character at least
+        _bound_values(text, opened)
     return text
+
+
+def _document(text: str) -> Any:
+    """As the decoder's own `decode`, without its two searches for the blanks that usually are not there."""
+    try:
+        document, end = DECODER.raw_decode(text)
+    except json.JSONDecodeError:
+        return DECODER.decode(text)
+    return document if end == len(text) else DECODER.decode(text)
 
 
 def _bound_depth(text: str) -> None:
     """Before the parser recurses: the deepest nesting of brackets outside of strings."""
-    if text.count("[") + text.count("{") <= DEPTH_MAX:
-        return
     depth = 0
     for bracket in BRACKET.finditer(STRING.sub("", text)):
         depth += 1 if bracket[0] in "[{" else -1
@@ -55,9 +66,9 @@ def _bound_depth(text: str) -> None:
             raise Malformed(f"It is nested deeper than {DEPTH_MAX} levels.")
 
 
-def _bound_values(text: str) -> None:
+def _bound_values(text: str, opened: int) -> None:
     """Before they are made: every value but the first of each object and list stands behind a comma."""
-    if _begun(text) > VALUES_MAX and _begun(STRING.sub("", text)) > VALUES_MAX:
+    if opened + text.count(",") > VALUES_MAX and _begun(STRING.sub("", text)) > VALUES_MAX:
         raise Malformed(f"It has more than {VALUES_MAX} values.")
 
 
@@ -65,10 +76,10 @@ def _begun(text: str) -> int:
     return text.count(",") + text.count("[") + text.count("{")
 
 
-def guarded(read: Callable[[], T]) -> T:
+def guarded(read: Callable[P, T], *given: P.args, **named: P.kwargs) -> T:
     """What was read; whatever the decoder says against it is said as Malformed."""
     try:
-        return read()
+        return read(*given, **named)
     except Malformed:
         raise
     except (ValueError, RecursionError) as error:

@@ -43,7 +43,7 @@ class AgentMail(SvixSigned):
         return ("agentmail",)  # event ids are AgentMail's own: two of our sources that get one event share it
 
     def identity(self, document: Any, arrival: Arrival) -> Identity:
-        if not isinstance(document, Mapping):
+        if not isinstance(document, dict):
             raise Unfit("It is not an object.")
         type_, inner = require_id(document.get("event_type"), "event_type"), _inner(document)
         return Identity(
@@ -61,7 +61,7 @@ class AgentMail(SvixSigned):
 def _inner(document: Mapping[str, Any]) -> Mapping[str, Any]:
     for name in NESTED:
         found = document.get(name)
-        if isinstance(found, Mapping):
+        if isinstance(found, dict):
             return found
     return {}
 

@@ -36,14 +36,12 @@ class SvixSigned(Adapter):
         return key
 
     def is_authentic(self, arrival: Arrival) -> bool:
-        svix_id, timestamp = (
-            self.delivered(arrival.headers, "id"),
-            self.delivered(arrival.headers, "timestamp"),
-        )
+        prefix, headers = self._prefix(arrival.headers), arrival.headers
+        svix_id, timestamp = headers.get(prefix + "id", ""), headers.get(prefix + "timestamp", "")
         if not svix_id or not fresh(timestamp, arrival.received_at, self.settings.tolerance_s):
             return False
         head = f"{svix_id}.{timestamp}.".encode("latin-1")  # as header bytes became text
-        return self.is_signed(self.delivered(arrival.headers, "signature"), head + arrival.body)
+        return self.is_signed(headers.get(prefix + "signature", ""), head + arrival.body)
 
     def is_signed(self, header: str, message: bytes) -> bool:
         """Whether one of the header's signatures is made by one of the secrets."""
@@ -51,10 +49,13 @@ class SvixSigned(Adapter):
 
     def delivered(self, headers: Headers, what: str) -> str:
         """`id`, `timestamp` or `signature`, always under the same prefix: the id that was signed is the id that is used."""
+        return headers.get(self._prefix(headers) + what, "")
+
+    def _prefix(self, headers: Headers) -> str:
         for prefix in self.prefixes:
             if prefix + "id" in headers:
-                return headers.get(prefix + what, "")
-        return headers.get(self.prefixes[0] + what, "")
+                return prefix
+        return self.prefixes[0]
 
 
 def key_behind(prefix: str, text: str) -> bytes:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -45,8 +44,7 @@ class Arrival(NamedTuple):
     target: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Identity:
+class Identity(NamedTuple):
     """What an adapter says of one event. The parts of a key are length-prefixed into its digest."""
 
     type: str
@@ -70,7 +68,7 @@ def bound_one_of_many(element: Element, whole: bytes) -> None:
 
 def require_storable(found: Identity) -> None:
     """Raises Unfit for a type or an id that PostgreSQL's text, or its index, cannot hold."""
-    if len(found.type.encode("utf-8", "surrogatepass")) > TYPE_BYTES_MAX:
+    if len(found.type) * 4 > TYPE_BYTES_MAX < len(found.type.encode("utf-8", "surrogatepass")):
         raise Unfit(f"Its type is longer than {TYPE_BYTES_MAX} bytes.")
     if not payload.is_storable("".join((found.type, *found.key, *(found.occurrence or ())))):
         raise Unfit("Its type or an id has a NUL or half a surrogate pair, which is not text.")
