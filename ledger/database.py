@@ -20,6 +20,7 @@ import psycopg.conninfo
 import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError, OperationalError
 
+from ledger import straight
 from ledger.errors import CallInsideTransaction, LedgerError, Misconfigured, Unavailable
 from ledger.records import Role
 
@@ -67,6 +68,13 @@ class Transaction:
 
     def first(self, sql: str | sa.Executable, /, **values: Any) -> sa.Row[Any] | None:
         return self.execute(sql, **values).first()
+
+    def straight(self, sql: str, /, **values: Any) -> list[tuple[Any, ...]]:
+        """As `all`, straight to the driver: for the few statements that are executed a hundred times a second.
+
+        SQLAlchemy's own way there takes longer than theirs. The errors are those of `all`.
+        """
+        return straight.rows(self.connection, _statement(sql), values)
 
     def many(self, sql: str, rows: Sequence[Mapping[str, Any]]) -> None:
         """Run one statement for each row of values."""

@@ -114,7 +114,7 @@ def _insert_new(tx: Transaction, waiting: Waiting, *, writer: UUID) -> Answers:
         firsts.setdefault((delivery.namespace, delivery.key_digest), i)
     places = list(firsts.values())
     rows = [waiting[i] for i in places]
-    stored = tx.all(
+    stored = tx.straight(
         INSERT,
         writer=writer,
         namespaces=Texts([d.namespace for d in rows]),
@@ -132,7 +132,7 @@ def _insert_new(tx: Transaction, waiting: Waiting, *, writer: UUID) -> Answers:
         content_types=Texts([d.content_type for d in rows]),
         bodies=Bytes([d.body for d in rows]),
     )
-    return {places[row.place - 1]: Acceptance(AcceptanceKind.ACCEPTED, row.id) for row in stored}
+    return {places[place - 1]: Acceptance(AcceptanceKind.ACCEPTED, id_) for place, id_ in stored}
 
 
 # By key first: a delivery that meets one event by its key and another by its occurrence belongs to its key. Only under
@@ -155,7 +155,7 @@ WHERE coalesce(k.id, o.id) IS NOT NULL
 def find_standing(tx: Transaction, waiting: Waiting) -> Answers:
     """Find the events that were there first. Alone it is a look, no promise: only accepting decides."""
     standing = list(waiting.values())
-    rows = tx.all(
+    found = tx.straight(
         FIND,
         places=Numbers(list(waiting)),
         namespaces=Texts([d.namespace for d in standing]),
@@ -164,7 +164,7 @@ def find_standing(tx: Transaction, waiting: Waiting) -> Answers:
         content_digests=Bytes([d.content_digest for d in standing]),
         key_rules=SmallNumbers([d.key_rule for d in standing]),
     )
-    return {row.i: Acceptance(AcceptanceKind(row.became), row.id) for row in rows}
+    return {i: Acceptance(AcceptanceKind(became), id_) for i, id_, became in found}
 
 
 def _note_repeats(tx: Transaction, deliveries: Waiting, answers: Answers, writer: UUID) -> None:

@@ -55,7 +55,7 @@ def note_duplicates(
     counts = _by_delivery(again) + ns_not
     namespaces = {id_: delivery.namespace for id_, delivery in (*again, *not_compared)}
     if counts:
-        tx.execute(
+        tx.straight(
             NOTE,
             event_ids=Numbers([event_id for event_id, _ in counts]),
             delivery_ids=Texts([delivery_id for _, delivery_id in counts]),

@@ -69,7 +69,7 @@ class Writer:
         self, tx: Transaction, items: Sequence[Item], lock_wait_s: float, listener: _Listener
     ) -> list[Acceptance]:
         listener.listen(tx)
-        tx.execute(LIMITS, lock=_ms(lock_wait_s), statement=_ms(self._statement_s))
+        tx.straight(LIMITS, lock=_ms(lock_wait_s), statement=_ms(self._statement_s))
         faults.point("receiver.before_insert")
         stored = inbox.accept(tx, items, writer=self._id)
         faults.point("receiver.before_commit")

@@ -217,13 +217,17 @@ def test_the_number_of_statements_does_not_grow_with_the_batch(database: Databas
 
     def run(tx: Transaction) -> None:
         nonlocal statements
-        execute = tx.execute
 
         class Counting(Transaction):
             def execute(self, sql: object, /, **values: object) -> object:  # type: ignore[override]
                 nonlocal statements
                 statements += 1
-                return execute(sql, **values)  # type: ignore[arg-type]
+                return super().execute(sql, **values)  # type: ignore[arg-type]
+
+            def straight(self, sql: str, /, **values: object) -> list[tuple[object, ...]]:
+                nonlocal statements
+                statements += 1
+                return super().straight(sql, **values)
 
         inbox.accept(
             Counting(tx.connection), [*batch, *(unusable(b"x%d" % n) for n in range(size))], writer=uuid4()

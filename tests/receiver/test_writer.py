@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
+import psycopg
 import pytest
 import sqlalchemy as sa
 
@@ -15,15 +17,26 @@ from ledger.records import AcceptanceKind
 from ledger.settings import load
 from tests.fix_events import delivery, unusable
 
+PING = ";"  # a look whether the connection lives, which the receiver does without
+
 
 @pytest.fixture
 def statements(database: Database) -> Iterator[list[str]]:
-    """Everything that is executed, in order."""
+    """Everything that the driver is told, in order, whoever tells it."""
     seen: list[str] = []
-    listen = lambda _c, _cursor, statement, *_: seen.append(statement)  # noqa: E731
-    sa.event.listen(database.engine, "before_cursor_execute", listen)
+
+    class Told(psycopg.Cursor[Any]):
+        def execute(self, query: Any, *args: Any, **kwargs: Any) -> Any:
+            if query != PING:
+                seen.append(query)
+            return super().execute(query, *args, **kwargs)
+
+    def connected(connection: Any, _: object) -> None:
+        connection.cursor_factory = Told
+
+    sa.event.listen(database.engine, "connect", connected)
     yield seen
-    sa.event.remove(database.engine, "before_cursor_execute", listen)
+    sa.event.remove(database.engine, "connect", connected)
 
 
 def test_a_batch_takes_as_many_statements_as_one(
@@ -48,7 +61,7 @@ def test_a_batch_takes_as_many_statements_as_one(
             AcceptanceKind.QUARANTINED,
         }
         counts.append((fresh, len(statements)))
-    assert len(set(counts)) == 1 and max(counts[0]) <= 10, counts
+    assert len(set(counts)) == 1 and min(counts[0]) >= 3 and max(counts[0]) <= 10, counts
 
 
 def test_statements_are_prepared_only_where_no_pooler_can_be(

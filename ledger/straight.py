@@ -1,0 +1,41 @@
+"""Statements straight to psycopg, on a connection and in a transaction that are SQLAlchemy's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+import psycopg
+import sqlalchemy as sa
+
+
+def rows(
+    connection: sa.Connection, statement: sa.TextClause, values: Mapping[str, Any]
+) -> list[tuple[Any, ...]]:
+    """The rows, or none of a statement that returns none. Raises what SQLAlchemy would."""
+    driver: Any = connection.connection.driver_connection
+    try:
+        cursor = driver.execute(_spelled(statement), values)
+        return cursor.fetchall() if cursor.description else []
+    except psycopg.Error as error:
+        raise _as_theirs(connection, statement, error) from error
+
+
+@lru_cache(maxsize=64)
+def _spelled(statement: sa.TextClause) -> str:
+    """With its values named as psycopg names them."""
+    return str(statement.compile(dialect=_DIALECT))
+
+
+_DIALECT = sa.make_url("postgresql+psycopg://").get_dialect()()
+
+
+def _as_theirs(connection: sa.Connection, statement: sa.TextClause, error: psycopg.Error) -> Exception:
+    """A connection that broke is met once more, so that they learn of it and give up the pool's others with it."""
+    try:
+        if connection.connection.driver_connection.closed:  # type: ignore[union-attr]
+            connection.exec_driver_sql("SELECT")
+    except sa.exc.DBAPIError as theirs:
+        return theirs
+    return sa.exc.DBAPIError.instance(str(statement), None, error, psycopg.Error, hide_parameters=True)
