@@ -133,7 +133,7 @@ def _write_answer(tx: Transaction, attempt: AttemptRef, outcome: Outcome, kind: 
     written = tx.execute(
         """UPDATE nottwice.action_attempts
            SET answered_at = clock_timestamp(), outcome = :outcome, reason = :reason, code = :code, message_id = :message_id,
-               sent_as = :sent_as
+               sent_as = :sent_as, other_content = :other_content
            WHERE id = :id AND action_id = :action_id AND token = :token AND answered_at IS NULL""",
         id=attempt.attempt_id,
         action_id=attempt.action_id,
@@ -143,6 +143,7 @@ def _write_answer(tx: Transaction, attempt: AttemptRef, outcome: Outcome, kind: 
         code=_storable(said[1])[:200],
         message_id=outcome.message_id if isinstance(outcome, Accepted) else None,
         sent_as=outcome.sent_as if isinstance(outcome, Unknown) else None,
+        other_content=isinstance(outcome, InFlight) and outcome.other_content,
     )
     if written.rowcount != 1:
         raise LeaseLost(f"Attempt {attempt.attempt_id} has its answer already; this one was not written.")

@@ -21,6 +21,7 @@ from ledger.rehearsal import mistakes
 from ledger.settings import AlertSettings, Settings
 from ledger.status import status
 from ledger.terminal import plain
+from ledger.verdict import IN_FLIGHT_MAX
 
 SILENT_NAMED_S = 600.0  # a worker that is silent for longer is history
 
@@ -81,7 +82,13 @@ def findings(tx: Transaction, limits: AlertSettings, *, receives: bool = False) 
     as_viewer(tx)
     counts = status(tx, worker_silent_s=limits.worker_silent_s)
     waits = tx.one(WAITS, lease_over_s=limits.lease_over_s)._asdict()
-    found = [*_held(tx), *_processes(tx, limits), *_waiting(counts, waits, limits), *_pauses(tx, limits)]
+    found = [
+        *_held(tx),
+        *_alarms(tx),
+        *_processes(tx, limits),
+        *_waiting(counts, waits, limits),
+        *_pauses(tx, limits),
+    ]
     if receives and not counts["receivers"]:
         found.append(_critical("No receiver is alive: no webhook is accepted. Start one: nottwice receive."))
     return [*found, *_endpoints(tx, limits), *_too_many(counts, limits), *_refused(tx, limits), *_record(tx)]
@@ -231,6 +238,25 @@ def _held(tx: Transaction) -> Iterator[Finding]:
         yield _critical(
             f"Nothing is sent: {held.why} {held.keyed + held.keyless:,} sends wait. Once the other one is off for good: nottwice "
             "release --as EMAIL --reason TEXT."
+        )
+
+
+# Of what waits for people, so of no great number.
+ALARMS = """
+SELECT count(*) AS n, min(a.provider) AS provider FROM nottwice.actions a
+WHERE a.state = 'needs_review' AND EXISTS (
+    SELECT FROM nottwice.action_attempts t WHERE t.action_id = a.id AND t.outcome = 'in_flight'
+    HAVING count(*) >= :most OR bool_or(t.other_content))
+"""
+
+
+def _alarms(tx: Transaction) -> Iterator[Finding]:
+    """The same key with other content: it cannot come from here."""
+    found = tx.one(ALARMS, most=IN_FLIGHT_MAX)
+    if found.n:
+        yield _critical(
+            f"{plain(found.provider)} says of {found.n:,} uncertain sends that their key is busy, again and again, or came with "
+            "other content. Does somebody else use the account's keys? They wait on the review desk and are not tried."
         )
 
 

@@ -51,7 +51,7 @@ def history(tx: Transaction, action_id: int) -> tuple[list[Attempt], list[Eviden
     """All attempts and all evidence, oldest first: what the verdict reads."""
     attempts = tx.all(
         """SELECT number, account, started_at, answered_at, outcome, abandoned_at IS NOT NULL AS abandoned, reason, code,
-                  message_id, CAST(worker AS text) AS worker
+                  message_id, CAST(worker AS text) AS worker, other_content
            FROM nottwice.action_attempts WHERE action_id = :id ORDER BY number""",
         id=action_id,
     )

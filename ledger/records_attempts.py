@@ -50,10 +50,14 @@ class NotSent:
 
 @dataclass(frozen=True, slots=True)
 class InFlight:
-    """The provider says this key is busy (or was used with other content): the same bytes may be tried again."""
+    """The provider says this key is busy (or was used with other content): the same bytes may be tried again.
+
+    `other_content`: it says the second, and means it: an alarm, and no further try by itself.
+    """
 
     reason: str
     code: str = ""
+    other_content: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +94,7 @@ class Attempt:
     code: str = ""
     message_id: str | None = None
     worker: str = ""
+    other_content: bool = False
 
 
 class PointsTo(StrEnum):

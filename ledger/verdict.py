@@ -102,7 +102,7 @@ def _uncertain(case: Case) -> Finding | None:
         return None
     if case.key_protects and case.window.decided and case.is_patient:
         return _safe(case, ActionState.APPROVED)
-    if case.busy >= IN_FLIGHT_MAX:  # an alarm, whatever the policy: the key may belong to other content
+    if case.is_alarming:  # whatever the policy: the key may belong to other content
         return _unknown(case, ActionState.NEEDS_REVIEW)
     given_up = ActionState.CLOSED if case.policy is Policy.DROP else ActionState.NEEDS_REVIEW
     if case.key_protects:

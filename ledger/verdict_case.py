@@ -73,6 +73,11 @@ class Case:
         return self.window.send_before is not None and self.now >= self.window.send_before
 
     @property
+    def is_alarming(self) -> bool:
+        """Whether the key may belong to other content: said so, or called busy too often to be believed."""
+        return self.busy >= IN_FLIGHT_MAX or any(a.other_content for a in self.attempts)
+
+    @property
     def is_patient(self) -> bool:
         """Whether we still try by ourselves, or a person asked for this try."""
         return not self.is_too_late and (self.window.decided or self.now < self.window.retry_until)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from ledger.records import Attempt, OutcomeKind, PointsTo
-from ledger.verdict_case import IN_FLIGHT_MAX, Case, is_uncertain
+from ledger.verdict_case import Case, is_uncertain
 
 NOT_WRITTEN_DOWN = 0  # the number of a try that a release supposes (sql/0031): a real one's is 1 at least
+NEVER_CHANGES = "What we send never changes, so somebody else uses the key."
 MOVED = "It was written for another account than its provider has in the configuration now; a key protects only within one."
 
 
@@ -21,7 +22,9 @@ def why_safe(case: Case) -> tuple[str, ...]:
 
 def why_unknown(case: Case) -> tuple[str, ...]:
     reasons = [_what_happened(case, case.unsettled[-1])]
-    if case.busy >= IN_FLIGHT_MAX:
+    if any(a.other_content for a in case.attempts):
+        reasons.append(f"{case.provider} says that this key came with other content. {NEVER_CHANGES}")
+    elif case.is_alarming:
         said = f"{case.provider} said {case.busy} times that this key is busy or was used with other content."
         reasons.append(f"{said} That needs a look.")
     elif case.window.moved:

@@ -27,7 +27,7 @@ from ledger.records import (
 )
 from ledger.settings_mailera import MaileraSpelling
 from worker.providers.content import one_line
-from worker.providers.outcomes import Answer, Rule, classify, message_id_of, retry_after_s
+from worker.providers.outcomes import ANY, Answer, Rule, classify, message_id_of, retry_after_s
 
 # Whatever has no row is unknown: any other 5xx, any 3xx, a lost or broken answer. What says that a key is busy, or
 # another request's, is configured; `rows` adds it.
@@ -65,12 +65,12 @@ NOT_FOUND = "Mailera knows no such send; not found does not mean not sent"
 def rows(spelling: MaileraSpelling) -> tuple[Rule, ...]:
     """The whole table of an account."""
     busy = tuple(_busy(said, BUSY) for said in spelling.in_flight)
-    return TABLE + busy + tuple(_busy(said, OTHERS) for said in spelling.mismatch)
+    return TABLE + busy + tuple(_busy(said, OTHERS, other_content=True) for said in spelling.mismatch)
 
 
-def _busy(said: str, means: str) -> Rule:
+def _busy(said: str, means: str, *, other_content: bool = False) -> Rule:
     status, _, code = said.partition(":")
-    return Rule(int(status), InFlight, means, *((code,) if code else ()))
+    return Rule(int(status), InFlight, means, code or ANY, other_content=other_content)
 
 
 class Reader:

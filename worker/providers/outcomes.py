@@ -31,6 +31,9 @@ class Rule:
     means: str
     code: str = ANY
     pauses: bool = False
+    other_content: bool = (
+        False  # of InFlight: this key came with another request, and no other meaning is possible
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +59,8 @@ def classify(table: Sequence[Rule], answer: Answer, now: datetime | None = None)
         after_s = retry_after_s(answer.retry_after, now or datetime.now(UTC))
         by_settings = rule.pauses and answer.status in BY_SETTINGS
         return NotSent(reason, code, after_s, rule.pauses, by_settings)
+    if rule.outcome is InFlight:
+        return InFlight(reason, code, rule.other_content)
     return rule.outcome(reason, code)
 
 
