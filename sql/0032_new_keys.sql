@@ -15,7 +15,7 @@ BEGIN
     END IF;
     INSERT INTO nottwice.actions AS new (namespace, action_key, key_digest, generation, kind, about, event_id, provider, account, provider_key,
             reference, policy, cost, cost_reason, content_digest, key_window_s, key_margin_s, evidence_s, retry_until, send_before,
-            state, due_at, decided_send)
+            state, due_at, decided_send, tells)
     SELECT o.namespace, o.action_key, o.key_digest, o.generation + 1, o.kind, o.about, o.event_id, o.provider, n.account,
            CASE WHEN n.window_s IS NOT NULL THEN k.key END,
            'nt-' || left(encode(sha256(nottwice.part('reference') || nottwice.part(convert_to(k.key, 'UTF8'))), 'hex'), 16),
@@ -24,7 +24,7 @@ BEGIN
                 ELSE (SELECT nottwice.request_digest(o.provider, n.account, c.recipients, c.content)
                       FROM nottwice.action_contents c WHERE c.action_id = o.id) END,
            n.window_s, n.margin_s, o.evidence_s,
-           due + greatest(o.retry_until - o.created_at, interval '1 hour'), o.send_before, 'approved', due, true
+           due + greatest(o.retry_until - o.created_at, interval '1 hour'), o.send_before, 'approved', due, true, o.tells
     FROM nottwice.actions o LEFT JOIN nottwice.providers p ON p.name = o.provider AND p.account <> o.account,
          LATERAL (SELECT coalesce(p.account, o.account) AS account,
                          CASE WHEN p.name IS NULL THEN o.key_window_s ELSE p.key_window_s END AS window_s,

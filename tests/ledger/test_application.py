@@ -279,11 +279,12 @@ def test_its_login_may_nothing_else(application: Application) -> None:
 def test_no_function_of_ours_does_for_it_what_it_may_not(application: Application) -> None:
     """Whoever may use the schema may call its functions; those that run as their owner are not for everybody.
 
-    Two are: they count, or close, what this transaction has made (`test_rates.py`), and nothing else.
+    Two are: they count, or close, what this transaction has made (`test_rates.py`), and nothing else. And `place`, which says
+    only which server this is.
     """
     sql = """SELECT proname FROM pg_proc WHERE pronamespace = 'nottwice'::regnamespace AND prosecdef
              AND prorettype <> 'trigger'::regtype AND has_function_privilege('nottwice_application', oid, 'EXECUTE')"""
-    assert {row.proname for row in application.rows(sql)} == {"hold_back", "is_one_too_many"}
+    assert {row.proname for row in application.rows(sql)} == {"hold_back", "is_one_too_many", "place"}
 
 
 def test_its_login_stores_nothing_but_what_is_to_go_out(application: Application) -> None:
