@@ -12,7 +12,7 @@ from ledger.awake import as_viewer
 from ledger.cli_reprocess_words import run_json, run_line
 from ledger.database import Database, Transaction
 from ledger.records import Person, Role
-from ledger.records_reprocess import Found, RunMode, RunState
+from ledger.records_reprocess import Found, RowState, RunMode, RunState
 from ledger.terminal import plain, progress
 from ledger.views_reprocess import Finding, Row, Run
 
@@ -49,7 +49,7 @@ def lines(database: Database, run: Run, person: Person | None, *, as_json: bool)
     if not as_json and (void := _void(database, run, role)):
         yield f"Nobody can agree to it any more: {void}"
     for row in _pages(database, role, run.id, views_reprocess.rows):
-        yield _row_json(row) if as_json else _row(row)
+        yield _row_json(row) if as_json else _row(row, run)
     for found in _pages(database, role, run.id, views_reprocess.findings):
         yield _finding_json(found) if as_json else _finding(found)
 
@@ -68,7 +68,7 @@ def _pages(database: Database, role: Role, run_id: int, read: Callable[..., list
         after = page[-1].id
 
 
-def _row(row: Row) -> str:
+def _row(row: Row, run: Run) -> str:
     made = f": action {row.made_action_id}, {row.sent}" if row.made_action_id else ""
     found = [
         f"{n} {word}"
@@ -80,7 +80,8 @@ def _row(row: Row) -> str:
     ]
     proposals = f"; actions: {', '.join(found)}" if row.event_id and row.state == "done" else ""
     why = f": {plain(row.reason)}" if row.reason else ""
-    return f"{name(row)}: {plain(row.what, 80)}, {plain(row.key, 80)}{_to(row.recipients)}: {row.state}{why}{made}{proposals}"
+    state = "not begun" if row.state is RowState.WAITING and not run.is_open else row.state
+    return f"{name(row)}: {plain(row.what, 80)}, {plain(row.key, 80)}{_to(row.recipients)}: {state}{why}{made}{proposals}"
 
 
 def name(row: Row) -> str:

@@ -12,7 +12,7 @@ from ledger.database import Transaction
 from ledger.errors import LeaseLost
 from ledger.payload import storable
 from ledger.records import ClaimedEvent, EventLease, Mode
-from ledger.recovery import MORE_ATTEMPTS
+from ledger.recovery import MORE_ATTEMPTS, NO_RESULT
 from ledger.retry import event_delay_s
 from ledger.states import EventState
 
@@ -63,7 +63,10 @@ moved AS (
 noted AS (
     INSERT INTO nottwice.event_attempts (event_id, attempt, worker, token_digest, claimed_at, ending, error)
     SELECT id, attempts, claimed_by, sha256(uuid_send(claim_token)), claimed_at,
-           CASE WHEN state = 'pending' THEN :ending ELSE 'set_aside' END, :error FROM moved)
+           CASE WHEN state = 'pending' THEN :ending ELSE 'set_aside' END, :error FROM moved),
+result AS (
+    UPDATE nottwice.reprocess_rows w SET state = 'failed', ended_at = now(), reason = coalesce(nullif(:error, ''), :silent)
+    FROM moved WHERE moved.state = 'completed' AND w.event_id = moved.id AND w.state = 'working')
 SELECT state, ordering_digest IS NOT NULL AS in_lane FROM moved
 """
 
@@ -130,6 +133,7 @@ def _end(
         set_aside=ending == "set_aside",
         ending=ending,
         error=None if error is None else storable(error)[:ERROR_CHARACTERS_MAX],
+        silent=NO_RESULT,
         delay_s=delay_s,
         give_back=give_back,
         give_back_s=give_back_s,

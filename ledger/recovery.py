@@ -25,6 +25,7 @@ SILENT_TOO_OFTEN = (
     "Set aside: its worker went silent again, on the last attempt it had. Find out whether this event kills its worker, "
     "then try it again."
 )
+NO_RESULT = "It ended without a result."  # of one that was to be worked again
 SILENT_AGAIN = "Its worker went silent on every attempt of this run; the event stands as before. Find out whether it kills its worker."
 
 # The rows are locked while state and expiry are looked at, and the update repeats state, token and expiry: what was
@@ -52,7 +53,10 @@ moved AS (
     RETURNING e.id, e.namespace, e.state, e.ordering_digest, x.error, x.attempts, x.claimed_by, x.claim_token, x.claimed_at),
 noted AS (
     INSERT INTO nottwice.event_attempts (event_id, attempt, worker, token_digest, claimed_at, ending, error)
-    SELECT id, attempts, claimed_by, sha256(uuid_send(claim_token)), claimed_at, 'rescued', error FROM moved)
+    SELECT id, attempts, claimed_by, sha256(uuid_send(claim_token)), claimed_at, 'rescued', error FROM moved),
+result AS (
+    UPDATE nottwice.reprocess_rows w SET state = 'failed', ended_at = now(), reason = moved.error
+    FROM moved WHERE moved.state = 'completed' AND w.event_id = moved.id AND w.state = 'working')
 SELECT id, namespace, state, ordering_digest IS NOT NULL AS in_lane FROM moved ORDER BY id
 """
 

@@ -2,15 +2,16 @@
 
 `recompute` works local results out again and lets nothing out of the house; `repeat` sends chosen actions once more, by two
 people; `preview` runs the handlers and undoes what they did. What each step guarantees stands in the rooms: the list in
-`reprocess_planning.py` and `reprocess_repeats.py`, the people in `reprocess_requests.py`, the turn in `reprocess_running.py`
-with `reprocess_events.py` and `reprocess_sends.py`, the results in `reprocess_stages.py` and `reprocess_results.py`.
+`reprocess_planning.py` and `_repeats`, the people in `_requests` and `_agreements`, the turn in `_running` with `_events` and
+`_sends`, the results in `_stages` and `_results`.
 """
 
 from __future__ import annotations
 
 from ledger.records_reprocess import Asked, Found, Listed, Plan, RowState, RunMode, RunState, Wanted
+from ledger.reprocess_agreements import agree, cancel, decline
 from ledger.reprocess_planning import plan
-from ledger.reprocess_requests import agree, cancel, decline, form_of, request
+from ledger.reprocess_requests import form_of, request
 from ledger.reprocess_running import turn
 
 __all__ = [

@@ -69,9 +69,10 @@ def _events(database: Database, wanted: Wanted, role: Role, advance: Advance) ->
     """Page by page over the numbers that can be meant; those that are asked for by number and missing say so."""
     found: list[Listed] = []
     first, last = _bounds(database, wanted, role)
-    for after in range(first - 1, last, IDS_AT_ONCE):
-        found += _page(database, wanted, role, after, min(after + IDS_AT_ONCE, last))
-        advance(min(after + IDS_AT_ONCE, last), last)
+    step = last - first + 1 if wanted.event_ids else IDS_AT_ONCE
+    for after in range(first - 1, last, step):
+        found += _page(database, wanted, role, after, min(after + step, last))
+        advance(min(after + step, last), last)
         if len(found) > ROWS_MAX:
             raise NotNow(f"More than {ROWS_MAX:,} events: ask for a part of them. Nothing was done.")
     known = {row.event_id for row in found}

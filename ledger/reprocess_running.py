@@ -16,7 +16,7 @@ from ledger.database import Transaction
 from ledger.reprocess_sends import Rules
 
 ROWS_MAX = 50  # of one turn, so that it stays short however fast the pace
-LOOK_S = 0.5  # between two looks while as much is under way as may be
+LOOK_S = 0.5  # between two looks while as much is under way as may be, or nothing is left to begin
 
 # The one that waits longest; another worker has another one.
 DUE = """
@@ -71,8 +71,8 @@ def _begin(tx: Transaction, run: sa.Row[Any], row: sa.Row[Any], rules: Rules, wa
 PACE = """
 UPDATE nottwice.reprocess_runs r SET
     state = CASE WHEN o.ended THEN 'done' ELSE r.state END, ended_at = CASE WHEN o.ended THEN now() END,
-    next_at = CASE WHEN o.ended THEN NULL WHEN :rows > 0 THEN now() + make_interval(secs => :rows / r.pace_per_s)
-                   ELSE now() + make_interval(secs => :look_s) END,
+    next_at = CASE WHEN o.ended THEN NULL WHEN :rows < :earned THEN now() + make_interval(secs => :look_s)
+                   ELSE greatest(r.next_at, now() - interval '1 s') + make_interval(secs => :rows / r.pace_per_s) END,
     version = r.version + CASE WHEN o.ended THEN 1 ELSE 0 END
 FROM (SELECT NOT EXISTS (SELECT FROM nottwice.reprocess_rows w WHERE w.run_id = :id AND w.state IN ('waiting', 'working')) AS ended) o
 WHERE r.id = :id AND r.state = 'running' RETURNING o.ended
@@ -81,4 +81,4 @@ WHERE r.id = :id AND r.state = 'running' RETURNING o.ended
 
 def _pace(tx: Transaction, run: sa.Row[Any], rows: int) -> bool:
     """When the next row may begin, or that there is none; whether the run is done."""
-    return bool(tx.one(PACE, id=run.id, rows=rows, look_s=LOOK_S).ended)
+    return bool(tx.one(PACE, id=run.id, rows=rows, earned=int(run.earned), look_s=LOOK_S).ended)

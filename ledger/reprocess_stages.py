@@ -1,7 +1,8 @@
 """The rows of a run: begun, ended with a result, or found to have ended without one.
 
-A row's result is written in the very transaction that completes its event. What ended in any other way, because its
-handler failed as often as it may or its worker went silent, is found by the next turn; its event stands as before.
+A row's result is written by the very transaction that ends its event: `reprocess_results.record` when it is completed, the
+ending itself (`endings.py`, `recovery.py`) when it failed. What ended in any other way, as what nobody handles any more, is
+found by the next turn.
 """
 
 from __future__ import annotations
@@ -15,8 +16,7 @@ from ledger import audit
 from ledger.database import Transaction
 from ledger.records import Act, Person, Role
 from ledger.records_reprocess import RowState
-
-SILENT = "It ended without a result."
+from ledger.recovery import NO_RESULT
 
 CLOSE_ENDED = """
 UPDATE nottwice.reprocess_rows w SET state = 'failed', ended_at = now(), reason = coalesce(
@@ -32,12 +32,12 @@ CLOSE_ENDED_OF_RUN, CLOSE_ENDED_OF_EVENT = (
 
 def close_ended(tx: Transaction, run_id: int) -> int:
     """Note the rows of a run whose event has ended and that have no result; how many."""
-    return tx.execute(CLOSE_ENDED_OF_RUN, id=run_id, silent=SILENT).rowcount
+    return tx.execute(CLOSE_ENDED_OF_RUN, id=run_id, silent=NO_RESULT).rowcount
 
 
 def held_by(tx: Transaction, event_id: int) -> int | None:
     """The run that works this event now. The event is locked by the caller."""
-    tx.execute(CLOSE_ENDED_OF_EVENT, id=event_id, silent=SILENT)
+    tx.execute(CLOSE_ENDED_OF_EVENT, id=event_id, silent=NO_RESULT)
     row = tx.first(
         "SELECT run_id FROM nottwice.reprocess_rows WHERE event_id = :id AND state = 'working'", id=event_id
     )

@@ -152,6 +152,10 @@ REVOKE EXECUTE ON FUNCTION nottwice.why_not_worked_again, nottwice.why_not_sent_
 GRANT EXECUTE ON FUNCTION nottwice.why_not_worked_again, nottwice.why_not_sent_again, nottwice.why_finding_not_sent
     TO nottwice_worker, nottwice_viewer, nottwice_support, nottwice_engineer, nottwice_auditor, nottwice_admin;
 
+REVOKE EXECUTE ON FUNCTION nottwice.why_not_worked_again, nottwice.why_not_sent_again, nottwice.why_finding_not_sent FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION nottwice.why_not_worked_again, nottwice.why_not_sent_again, nottwice.why_finding_not_sent
+    TO nottwice_worker, nottwice_viewer, nottwice_support, nottwice_engineer, nottwice_auditor, nottwice_admin;
+
 -- The last observation of an action: what two people agree to, they agree to as it was known then.
 CREATE FUNCTION nottwice.last_evidence(action bigint) RETURNS bigint LANGUAGE sql STABLE AS $$
     SELECT coalesce(max(v.id), 0) FROM nottwice.evidence v WHERE v.action_id = action

@@ -12,6 +12,7 @@ import pytest
 from ledger import (
     audit,
     people,
+    reprocess,
     reprocess_planning,
     reprocess_requests,
     reprocess_running,
@@ -144,7 +145,7 @@ class Shop:
     def repeat(self, **chosen: Any) -> int:
         """Asked for by an engineer, agreed to by support."""
         asked = self.ask(self.plan(RunMode.REPEAT, **chosen))
-        self.decide(reprocess_requests.agree, asked.run_id, self.person(Role.SUPPORT))
+        self.decide(reprocess.agree, asked.run_id, self.person(Role.SUPPORT))
         return asked.run_id
 
     def decide(self, what: Callable[[Transaction, int, Act], int], run_id: int, who: Person) -> int:

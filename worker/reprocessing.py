@@ -8,7 +8,7 @@ from ledger.settings import Settings
 from worker.maintenance import Duty
 from worker.observer import note
 
-ASKED_S = 0.2  # between two questions whether a run is due; an idle worker is told
+ASKED_S = 0.5  # between two questions whether a run is due; an idle worker is told
 TURNS_MAX = 10  # then other duties have their turn
 
 

@@ -127,8 +127,8 @@ def test_what_changed_after_the_list_was_made_is_skipped_when_its_turn_comes(sho
 def test_an_event_is_one_runs_at_a_time(shop: Shop) -> None:
     (one,) = shop.sell()
     first, second = shop.recompute(one), shop.recompute(one)
-    shop.turn()
-    shop.turn()
+    for _ in range(4):  # two for each, whoever comes first
+        shop.turn()
     assert shop.rows(first) == [("working", "")]
     assert shop.rows(second) == [("skipped", f"Run {first} works it now.")]
     shop.work_off()
@@ -158,7 +158,8 @@ def test_no_more_is_under_way_than_may_be_and_the_pace_is_kept(shop: Shop) -> No
 def test_two_runs_go_on_side_by_side(shop: Shop) -> None:
     one, two = shop.sell(2)
     runs = [shop.recompute(one), shop.recompute(two)]
-    assert {turn.run_id for turn in (shop.turn(), shop.turn()) if turn} == set(runs)
+    turns = [shop.turn() for _ in range(4)]
+    assert {turn.run_id for turn in turns if turn and turn.begun} == set(runs)
     shop.work_off()
     assert [shop.finish(run) for run in runs] == [[("done", "")]] * 2
 
@@ -177,6 +178,18 @@ def test_a_cancelled_run_begins_no_further_row_and_finishes_what_is_under_way(sh
         "recompute local results",
         "cancelled: recompute local results",
     ]
+
+
+def test_what_fails_after_its_run_was_cancelled_has_its_result_at_once(shop: Shop) -> None:
+    (one,) = shop.sell()
+    run = shop.recompute(one)
+    shop.turn()
+    shop.decide(reprocess.cancel, run, shop.person())
+    shop.fails = True
+    while shop.event(one).state != "completed":
+        shop.workshop.run("UPDATE nottwice.events SET due_at = now() WHERE state = 'pending'")
+        shop.work_off()
+    assert [state for state, _ in shop.rows(run)] == ["failed"]
 
 
 def test_each_event_has_the_askers_name_and_the_run_in_its_record(shop: Shop) -> None:
