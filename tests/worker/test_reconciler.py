@@ -12,10 +12,12 @@ import pytest
 
 from ledger import actions, answers
 from ledger.database import Database
-from ledger.records import Answered, LookUp, Unanswered, Worker
-from tests.fix_sandbox import Sandbox
+from ledger.records import Answered, Email, LookUp, Unanswered, Unknown, Worker
+from ledger.settings_mailera import MaileraSpelling
+from tests.fix_sandbox import Sandbox, claimed
 from tests.fix_worker import PROVIDER, WITHIN_S, Notes, Workshop
 from worker import providers
+from worker.providers.mailera import Mailera
 from worker.reconciler import Reconciler
 
 Reconcilers = Callable[..., Reconciler]
@@ -279,3 +281,28 @@ def test_the_daemon_looks_by_itself(workshop: Workshop, sandbox: Sandbox, doubt:
     process = workshop.start("", worker="look_waits_s = [0.01]", more=more)
     process.notes.wait_for("looked up", action_id=action, state="sent")
     assert state_of(workshop, action) == "sent" and len(sandbox.mails) == 1
+
+
+@pytest.mark.parametrize(("then", "known"), [("sent", "was_sent"), ("failed", "was_not_sent")])
+def test_mailera_is_asked_by_the_id_that_it_gave(
+    workshop: Workshop,
+    sandbox: Sandbox,
+    reconcilers: Reconcilers,
+    doubt: Callable[..., int],
+    then: str,
+    known: str,
+) -> None:
+    """Its answer was `unknown`, which is not `failed`: only what it says later tells. Whether to send is a person's."""
+    mailera = Mailera("post", sandbox.url, "ml-key", MaileraSpelling())
+    sandbox.faults({"provider": "mailera", "state": "unknown", "then": then})
+    outcome = mailera.send(
+        claimed(Email(("ada@example.com",), "Receipt", "Paid.", inbox="in-1"), key="k"), 20
+    )
+    assert isinstance(outcome, Unknown)
+    action = doubt()
+    workshop.run("UPDATE nottwice.action_attempts SET sent_as = :id", id=outcome.sent_as)
+    verdict = "SELECT verdict FROM nottwice.actions"
+    pump_until(reconcilers(mailera), lambda: workshop.value(verdict) == known)
+    assert state_of(workshop, action) == ("sent" if then == "sent" else "needs_review")
+    assert looks(workshop)[-1] == ("answered", f"Mailera calls this send {then}")
+    assert len(sandbox.requests) == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import smtplib
 import socket
 import subprocess
 import sys
@@ -25,6 +26,7 @@ from worker.sandbox.store import Conflict, Store
 
 SEND = "/v0/inboxes/support%40acme.example/messages/send"
 MAIL = {"to": ["ana@example.com"], "subject": "Hello", "text": "T", "labels": ["nt-1"]}
+ML = {"Authorization": "Bearer ml-key"}
 RECEIPT = {
     "to": "ana@example.com",
     "from_email": "shop@acme.example",
@@ -253,6 +255,10 @@ def test_faults_come_in_three_forms(sandbox: Sandbox, form: Any) -> None:
 
 
 WRONG = [
+    {"provider": "smtp", "at": "rcpt to"},
+    {"provider": "mailera", "at": "mail"},
+    {"at": "mail"},
+    {"provider": "mailera", "state": "flying"},
     {"stat": 500},
     {"status": "500"},
     {"status": 42},
@@ -376,15 +382,15 @@ key = "ix"
 """
 
 
-def environment(home: Path, port: int) -> dict[str, str]:
-    (home / "nottwice.toml").write_text(CONFIG)
+def environment(home: Path, port: int, more: str = "") -> dict[str, str]:
+    (home / "nottwice.toml").write_text(CONFIG + more)
     ours = {"NOTTWICE_HOME": str(home), "NOTTWICE_SANDBOX_PORT": str(port)}
     return os.environ | ours | {"NOTTWICE_SECRET_AM": "am-key", "NOTTWICE_SECRET_IX": "ix-key"}
 
 
 @contextmanager
-def process(home: Path, port: int) -> Iterator[tuple[subprocess.Popen[bytes], httpx.Client]]:
-    running = subprocess.Popen([sys.executable, "-m", "worker.sandbox"], env=environment(home, port))
+def process(home: Path, port: int, more: str = "") -> Iterator[tuple[subprocess.Popen[bytes], httpx.Client]]:
+    running = subprocess.Popen([sys.executable, "-m", "worker.sandbox"], env=environment(home, port, more))
     with httpx.Client(base_url=f"http://127.0.0.1:{port}", trust_env=False, timeout=40) as http:
         try:
             until(lambda: is_ready(http), 10)
@@ -418,6 +424,44 @@ def test_a_restart_keeps_mails_and_keys(tmp_path: Path, unused_port: int) -> Non
         assert len(http.get("/sandbox/mails").json()) == 3
         running.terminate()
         assert running.wait(40) in (0, -15)
+
+
+BOTH_NEW = """
+[providers.mailera]
+kind = "mailera"
+base_url = "http://127.0.0.1:{sandbox_port}"
+key = "ml"
+[providers.smtp]
+kind = "smtp"
+base_url = "smtp://127.0.0.1:{sandbox_smtp_port}"
+security = "plain"
+"""
+
+
+def test_its_mail_server_runs_beside_and_a_taken_port_ends_nothing(
+    tmp_path: Path, unused_port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NOTTWICE_SECRET_ML", "ml-key")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        mail_port = taken.getsockname()[1]
+        monkeypatch.setenv("NOTTWICE_SANDBOX_SMTP_PORT", str(mail_port))
+        with process(tmp_path, unused_port, BOTH_NEW) as (_, http):
+            send = {"to": ["ana@example.com"], "subject": "S"}
+            sent = http.post("/mailboxes/in-1/send", json=send, headers=ML).json()
+            assert http.get(f"/sends/{sent['id']}", headers=ML).json()["status"] in (
+                "queued",
+                "sending",
+                "sent",
+            )
+    with process(tmp_path, unused_port, BOTH_NEW) as (_, http):
+        with smtplib.SMTP("127.0.0.1", mail_port, "me.example", timeout=40) as post:
+            post.sendmail("shop@example.com", ["bo@example.com"], "Subject: by post\n\nT")
+        mails = http.get("/sandbox/mails").json()
+        assert [(m["provider"], m["recipients"]) for m in mails] == [
+            ("mailera", ["ana@example.com"]),
+            ("smtp", ["bo@example.com"]),
+        ]
+        assert http.get(f"/sends/{sent['id']}", headers=ML).json()["status"] == "sent"
 
 
 def test_it_listens_on_loopback_alone(tmp_path: Path, unused_port: int) -> None:

@@ -17,15 +17,17 @@ STATES = ("queued", "sending", "sent", "failed", "unknown")
 USUAL = (("queued", 0.0), ("sending", 0.3), ("sent", 1.0))  # from how many seconds after the send on
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Send:
-    """What is said of one send, from which second on."""
+    """What is said of one send: `first` once, to whoever asked for it; then by how many seconds have passed."""
 
     at: float
+    first: str
     says: tuple[tuple[str, float], ...]
 
     def word(self, now: float) -> str:
-        return next(word for word, from_s in reversed(self.says) if now - self.at >= from_s)
+        said, self.first = self.first, ""
+        return said or next(word for word, from_s in reversed(self.says) if now - self.at >= from_s)
 
 
 class Sends:
@@ -36,18 +38,18 @@ class Sends:
         self._sends: dict[str, Send] = {}
 
     def begin(self, message_id: str, state: str = "", then: str = "") -> None:
-        """A send under this message id; with `state` it stays there, with `then` only until it is asked for later."""
-        says = ((state, 0.0), (then or state, 0.001)) if state else USUAL
+        """A send under this message id; `state` is what its own answer says, `then` (or it again) what is said later."""
+        says = ((then or state, 0.0),) if state else USUAL
         with self._lock:
-            self._sends.setdefault(send_id(message_id), Send(self._clock(), says))
+            self._sends.setdefault(send_id(message_id), Send(self._clock(), state, says))
 
     def told(self, named: str) -> dict[str, Any] | None:
         """The answer to `GET /sends/{id}`, and to the send itself."""
         with self._lock:
             send = self._sends.get(named)
-        if send is None and not self._is_mail(named):
-            return None
-        return {"id": named, "status": send.word(self._clock()) if send else "sent"}
+            if send is not None:
+                return {"id": named, "status": send.word(self._clock())}
+        return {"id": named, "status": "sent"} if self._is_mail(named) else None
 
 
 def send_id(message_id: str) -> str:
