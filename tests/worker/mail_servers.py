@@ -57,8 +57,7 @@ class OddServer:
                 thread.start()
 
     def _serve(self, connection: socket.socket) -> None:
-        with connection, contextlib.suppress(OSError):
-            reader = connection.makefile("rb")
+        with contextlib.suppress(OSError), connection, connection.makefile("rb") as reader:
             self._answer(connection, "greeting")
             while line := reader.readline():
                 self.said.append(line.decode().strip())

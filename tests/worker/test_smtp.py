@@ -206,9 +206,15 @@ def test_without_starttls_nothing_is_said(sandbox: Sandbox) -> None:
 
 # ── Servers that break the rules ──────────────────────────────────────────────────────────────────────
 
+
+def hang_up(connection: socket.socket) -> None:
+    reset(connection)
+    raise ConnectionResetError
+
+
 NO_REPLY: dict[str, Any] = {
     "closed": lambda connection: connection.shutdown(socket.SHUT_RDWR),
-    "reset": lambda connection: (reset(connection), connection.close()),
+    "reset": hang_up,
     "junk": b"HTTP/1.1 400 Bad Request\r\n",
     "no digits": b"2x0 OK\r\n",
     "a bare blank": b"\r\n",
@@ -270,11 +276,11 @@ def test_a_step_has_its_own_time(sandbox: Sandbox) -> None:
 
 
 def test_what_was_accepted_stays_accepted_whatever_comes_after() -> None:
-    def accept_and_hang(connection: socket.socket) -> None:
+    def accept_and_hang_up(connection: socket.socket) -> None:
         connection.sendall(b"250 OK\r\n")
-        reset(connection)
+        hang_up(connection)
 
-    with OddServer(dot=accept_and_hang) as odd:
+    with OddServer(dot=accept_and_hang_up) as odd:
         assert isinstance(sent_to(odd.url), Accepted)
     with OddServer(QUIT=SLOW["silence"]) as odd:
         assert isinstance(sent_to(odd.url), Accepted)
