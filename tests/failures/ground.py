@@ -94,7 +94,7 @@ class Ground:
         self._sandbox = self._zygote.fork("sandbox", listens=port)
         self._receiver = self._fork("receiver", listens=0)
         self._fork("worker", numbers=[])  # sweeps, so that nobody has to
-        until(lambda: self.post(self._receiver.port, body(0, "")) == 200)
+        until(lambda: self.post(self.door, body(0, "")) == 200)
 
     def _environment(self, sandbox_port: int) -> dict[str, str]:
         return os.environ | {
@@ -144,6 +144,10 @@ class Ground:
         self._zygote.signal(child, signal.SIGTERM)
         child.wait()
         return Life(n, sender, child, struck, answers)
+
+    def works(self, n: int) -> Child:
+        """A worker for the events of a number, until the end."""
+        return self._fork("worker", numbers=[n])
 
     def take_over(self, lives: Sequence[Life]) -> None:
         """What a restart does: one worker goes on with all that is left, until everything has come to an end."""
@@ -208,9 +212,14 @@ class Ground:
 
     # -- deliveries -----------------------------------------------------------------------------------------
 
+    @property
+    def door(self) -> int:
+        """The port of the receiver that stays."""
+        return self._receiver.port
+
     def deliver(self, n: int, sender: str) -> int:
         """Post the event of a number to the receiver that stays."""
-        return self.post(self._receiver.port, body(n, sender))
+        return self.post(self.door, body(n, sender))
 
     def post(self, port: int, content: bytes) -> int:
         """One delivery; 0 when the line was cut without an answer."""
@@ -225,8 +234,9 @@ class Ground:
             line.close()
 
 
-def body(n: int, sender: str, **more: int) -> bytes:
-    return json.dumps({"id": f"k{n}", "type": f"order.{n}", "kind": f"{sender}-{n}", **more}).encode()
+def body(n: int, sender: str, *, id_: str = "", **more: int) -> bytes:
+    """The event of a number; with an id of its own another one of the same type."""
+    return json.dumps({"id": id_ or f"k{n}", "type": f"order.{n}", "kind": f"{sender}-{n}", **more}).encode()
 
 
 def nonsense(n: int) -> bytes:
