@@ -10,12 +10,12 @@ import pytest
 
 from dashboard import session
 from dashboard.house import House as Shared
-from ledger import decisions, people, views_review
-from ledger.database import Database, Transaction
+from ledger import audit, decisions, people, recovery, views_review
+from ledger.database import TRIES_MAX, Database, Transaction
 from ledger.records import Act, Decision, Person, Role, Seen, Settled
 from ledger.settings import load
 from tests.browser.stage import CONFIGURATION
-from tests.fix_seed import RECEIPT, House, mail
+from tests.fix_seed import ANSWER, RECEIPT, House, mail
 
 WORDS = "closed without sending"
 
@@ -177,3 +177,75 @@ def test_a_form_is_one_person_one_choice_one_version(door: type[Door]) -> None:
         form(bo, 7, 1, "x"),
     }
     assert len(forms) == 5 and form(ana, 7, 1, "x") in forms
+
+
+# ── DBX-03: the approve and the retry button ──────────────────────────────────────────────────────────
+
+# A sequence counts, because no rollback takes it back.
+NOT_YET = """
+CREATE SEQUENCE public.tries;
+CREATE FUNCTION public.not_yet() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
+BEGIN
+    IF nextval('public.tries') <= {times} THEN
+        RAISE EXCEPTION 'not yet' USING ERRCODE = '{code}';
+    END IF;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER not_yet AFTER UPDATE ON nottwice.{table} FOR EACH STATEMENT EXECUTE FUNCTION public.not_yet();
+"""
+FOREVER = 1000
+
+
+def say_not_yet(database: Database, table: str, times: int, code: str) -> None:
+    with database.transaction() as tx:
+        tx.connection.exec_driver_sql(NOT_YET.format(table=table, times=times, code=code))
+
+
+def pressed(
+    door: type[Door], house: House, button: str, times: int, code: str = "40001"
+) -> tuple[session.Result, str]:
+    """Presses it about one row that cannot be changed so many times; what came of it, and the row's state."""
+    table = "actions" if button == "approve" else "events"
+    if button == "approve":
+        house.proposed(ANSWER, mail("ana.ruiz@example.com", "Your receipt"), about="INV-1")
+    else:
+        house.events(1, state="failed")
+    row = house.db.run(lambda tx: tx.one(f"SELECT * FROM nottwice.{table} ORDER BY id DESC LIMIT 1"))
+    say_not_yet(house.db, table, times, code)
+
+    def do(tx: Transaction, act: Act) -> object:
+        if button == "approve":
+            return decisions.approve(tx, row.id, Seen(row.version, bytes(row.content_digest)), act)
+        return recovery.requeue(tx, row.id, row.version, act)
+
+    someone = door("Ana", Role.ADMIN)
+    door.patch.setattr(session, "me", lambda: someone.person)
+    form = session.form_id(row.id, row.version, Decision.DO_NOT_SEND)
+    entity: audit.Entity = "action" if button == "approve" else "event"
+    result = session.act(button, row.id, do, form=form, why="looked at", entity=entity)
+    state = house.db.run(
+        lambda tx: tx.one(f"SELECT state FROM nottwice.{table} WHERE id = :id", id=row.id)
+    ).state
+    return result, str(state)
+
+
+@pytest.mark.parametrize("code", ["40001", "40P01"])
+@pytest.mark.parametrize("button", ["approve", "retry"])
+def test_dbx_03_a_button_goes_through_on_the_third_try(
+    door: type[Door], house: House, database: Database, button: str, code: str
+) -> None:
+    result, state = pressed(door, house, button, 2, code)
+    assert isinstance(result, session.Done)
+    assert state == ("approved" if button == "approve" else "pending")
+    assert [outcome for _, outcome in acts(database)] == ["done"]
+
+
+@pytest.mark.parametrize("button", ["approve", "retry"])
+def test_dbx_03_after_the_bound_a_button_says_try_again_and_leaves_no_part_of_an_act(
+    door: type[Door], house: House, database: Database, button: str
+) -> None:
+    result, state = pressed(door, house, button, FOREVER)
+    assert isinstance(result, session.TryAgain) and "Try again" in result.sentence
+    assert state == ("proposed" if button == "approve" else "failed")
+    assert acts(database) == [(button, "failed")], "that it was tried is on record, and nothing of the act"
+    assert database.run(lambda tx: tx.one("SELECT last_value FROM public.tries")).last_value == TRIES_MAX
