@@ -8,6 +8,7 @@ transaction mode: no session state, no prepared statements, no startup options.
 from __future__ import annotations
 
 import random
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -18,10 +19,10 @@ from typing import Any, TypeVar
 import psycopg
 import psycopg.conninfo
 import sqlalchemy as sa
-from sqlalchemy.exc import DBAPIError, OperationalError
+from sqlalchemy.exc import DBAPIError, OperationalError, StatementError
 
 from ledger import straight
-from ledger.errors import CallInsideTransaction, LedgerError, Misconfigured, Unavailable
+from ledger.errors import CallInsideTransaction, EndsTransaction, LedgerError, Misconfigured, Unavailable
 from ledger.records import Role
 
 T = TypeVar("T")
@@ -33,6 +34,10 @@ REFEREES = frozenset({"one_of_a_lane_at_a_time"})
 TRIES_MAX = 5
 PREPARE_AFTER = 5  # psycopg's own threshold
 WORDS_MAX = 200
+NOT_YOURS = (
+    "This transaction is not yours to begin or to end: what else is in it would be half done. Nothing was committed; "
+    "leave that to whoever opened it."
+)
 # No state at all: the connection was never made or broke. 57P01..57P03: shutting down or starting; 53300: too many
 # connections; 08xxx: connection errors.
 UNREACHABLE = frozenset(
@@ -42,9 +47,24 @@ UNREACHABLE = frozenset(
 _inside: ContextVar[bool] = ContextVar("inside_a_transaction", default=False)
 
 
+ENDS = re.compile(
+    r"\s*(COMMIT|END|ABORT|BEGIN|START|ROLLBACK(?!\s+(WORK\s+|TRANSACTION\s+)?TO\b))\b", re.IGNORECASE
+)
+_kept: set[sa.Connection] = set()
+
+
 @lru_cache(maxsize=512)
 def _statement(sql: str) -> sa.TextClause:
+    if ENDS.match(sql):
+        raise EndsTransaction(NOT_YOURS)
     return sa.text(sql)
+
+
+def _refuse_by_hand(connection: sa.Connection) -> None:
+    """Cut rather than kept: a transaction whose end was refused must not go back into the pool as it is."""
+    if connection in _kept:
+        connection.invalidate()
+        raise EndsTransaction(NOT_YOURS)
 
 
 class Transaction:
@@ -81,6 +101,15 @@ class Transaction:
         if rows:
             self.connection.execute(_statement(sql), list(rows))
 
+    @contextmanager
+    def kept(self) -> Iterator[None]:
+        """Within the block nobody commits it: whoever tries raises EndsTransaction, and all of it is undone."""
+        _kept.add(self.connection)
+        try:
+            yield
+        finally:
+            _kept.discard(self.connection)
+
 
 class Database:
     """A pool of connections to one database, under one login.
@@ -114,6 +143,7 @@ class Database:
             },
             skip_autocommit_rollback=True,
         ).execution_options(postgresql_readonly=False)
+        sa.event.listen(self.engine, "commit", _refuse_by_hand)
 
     @contextmanager
     def transaction(self, role: Role | None = None) -> Iterator[Transaction]:
@@ -181,7 +211,8 @@ def connect_options(url: str | sa.URL) -> dict[str, Any]:
 
 def sqlstate(error: BaseException) -> str | None:
     """The five letters PostgreSQL gives an error, or None when it never reached us."""
-    return getattr(getattr(error, "orig", error), "sqlstate", None)
+    original = error.orig if isinstance(error, StatementError) else error
+    return original.sqlstate if isinstance(original, psycopg.Error) else None
 
 
 def _is_retried(error: DBAPIError) -> bool:

@@ -9,6 +9,7 @@ LedgerError
 │   └── MayNotStart          the claim is ours, but the call may no longer be made (with the reason)
 │       └── Held             … because the ledger was restored or copied, and nobody has released it
 ├── CallInsideTransaction    a provider call or a slow part was about to run inside a transaction
+├── EndsTransaction          code that was lent a transaction tried to begin or to end it
 ├── NotInTransaction         an application handed over what has no transaction of its own to propose in
 ├── ContentTooBig            a body or a rendered request is over its limit
 ├── UnusableKey              an action was proposed without what its key is made of
@@ -60,6 +61,10 @@ class Held(MayNotStart):
 
 class CallInsideTransaction(LedgerError):
     """A network or model call was about to run while a transaction is open. Always a fault in our code."""
+
+
+class EndsTransaction(LedgerError):
+    """Code inside a transaction that it was lent, such as a handler's apply part, tried to end it. It was not ended."""
 
 
 class NotInTransaction(LedgerError, TypeError):

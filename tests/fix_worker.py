@@ -209,9 +209,10 @@ class Workshop:
         """A worker process with these handlers (the text of a module that has `handlers` and `work(...)`)."""
         name = f"handlers_{len(self.processes)}"
         (self.folder / f"{name}.py").write_text(PRELUDE + handlers)
+        registered = name if handlers else ""  # a module that registers nothing is refused
         process = Process(
             os.environ
-            | {"NOTTWICE_CONFIG": str(self.configure(handlers=name, **parts)), "DATABASE_URL": self.url}
+            | {"NOTTWICE_CONFIG": str(self.configure(handlers=registered, **parts)), "DATABASE_URL": self.url}
             | {"NOTTWICE_HOME": str(self.folder), "NOTTWICE_FAULT": fault, "PYTHONDONTWRITEBYTECODE": "1"}
             | {"NOTTWICE_WORKER_NAME": f"w-{len(self.processes)}"}
             | (env or {})

@@ -136,7 +136,8 @@ class Commits:
         propose = Propose(tx, one.claimed.event, self.settings)
         if one.handler.slow is None:
             faults.point("worker.in_handler")
-        recomputing.carry_out(tx, one.handler, one.prepared, propose)
+        with tx.kept():
+            recomputing.carry_out(tx, one.handler, one.prepared, propose)
         return propose
 
     @staticmethod
@@ -172,9 +173,8 @@ class Commits:
         """What the handler asked for, or its failure; and the state that came of it."""
         lease = claimed.lease
         if isinstance(error, RetryLater):
-            delay_s = max(0.0, error.delay_s)
             return Ending.UNAVAILABLE, work.retry_later(
-                tx, lease, delay_s=delay_s, error=words, counted=False
+                tx, lease, delay_s=error.delay_s, error=words, counted=False
             )
         if isinstance(error, SetAside):
             work.set_aside(tx, lease, error=words)

@@ -20,34 +20,23 @@ that type, in its transaction; without one it is worked all the same (`worker/no
 
 from __future__ import annotations
 
-import asyncio
-import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
+from weakref import WeakSet
 
 from ledger import event_types
 from ledger.database import Transaction
 from ledger.errors import Misconfigured
 from ledger.event_types import OURS
 from ledger.records import Event
+from worker import parts
+from worker.parts import Part
 from worker.proposing import Propose as Propose
+from worker.wishes import RetryLater as RetryLater
+from worker.wishes import SetAside as SetAside
 
-Part = Callable[..., Any]
 Kind = tuple[str, str]  # source name and event type
-PARAMETERS = {1: "(event)", 3: "(tx, event, propose)", 4: "(tx, event, prepared, propose)"}
-
-
-class RetryLater(Exception):
-    """Something this event needs is unavailable: try again in `delay_s`, without counting against the event."""
-
-    def __init__(self, delay_s: float, reason: str = "") -> None:
-        super().__init__(reason or f"again in {delay_s:g} s")
-        self.delay_s = delay_s
-
-
-class SetAside(Exception):
-    """This event can never succeed: a person must look at it."""
 
 
 @dataclass(slots=True)
@@ -64,9 +53,7 @@ class Handler:
         """Register the apply part that belongs to this slow part."""
         if self.applied is not None:
             self.refuse("has an apply part already")
-        self.check(part, 4 if self.slow else 3)
-        if inspect.iscoroutinefunction(part):
-            self.refuse("has an async apply part; inside the transaction only plain functions run")
+        self.check(part, parts.APPLY_PREPARED if self.slow else parts.APPLY)
         self.applied = part
         return part
 
@@ -74,11 +61,8 @@ class Handler:
         return self.prepare(event)
 
     def prepare(self, event: Event) -> Any:
-        """Run the slow part; an async one in an event loop of its own."""
-        if self.slow is None:
-            return None
-        made = self.slow(event)
-        return asyncio.run(made) if inspect.iscoroutine(made) else made
+        """Run the slow part, where there is one."""
+        return None if self.slow is None else parts.prepared(self.slow, event)
 
     def commit(self, tx: Transaction, event: Event, prepared: Any, propose: Part) -> None:
         if self.ahead is not None:
@@ -88,19 +72,16 @@ class Handler:
         if self.applied is None:
             return
         arguments = (tx, event, prepared, propose) if self.slow else (tx, event, propose)
-        self.applied(*arguments)
+        parts.applied(self.applied, *arguments)
 
-    def check(self, part: Part, count: int) -> None:
-        """Refuse what cannot be called with this many arguments, or would only make a generator."""
-        name = getattr(part, "__name__", repr(part))
-        if not callable(part):
-            self.refuse(f"must be a function; {part!r} is none")
-        if inspect.isgeneratorfunction(part) or inspect.isasyncgenfunction(part):
-            self.refuse(f"must not yield; {name} does")
-        try:
-            inspect.signature(part).bind(*range(count))
-        except (TypeError, ValueError):
-            self.refuse(f"must take {PARAMETERS[count]}; {name} does not")
+    def check(self, part: object, parameters: str) -> None:
+        """Refuse what is no function that can be called so."""
+        if isinstance(part, Handler):
+            self.refuse(
+                f"has a part that is registered already, for {part.source} {part.type}; name a function"
+            )
+        if reason := parts.unfit(part, parameters):
+            self.refuse(reason)
 
     def refuse(self, what: str) -> NoReturn:
         raise Misconfigured(f"The handler of {self.source} {self.type} {what}.")
@@ -109,22 +90,32 @@ class Handler:
 class Handlers:
     """The registry a module offers under the name `handlers`."""
 
+    made: ClassVar[WeakSet[Handlers]] = WeakSet()  # all there are: one that nobody asks is a mistake
+
     def __init__(self) -> None:
         self._by_kind: dict[Kind, Handler] = {}
+        Handlers.made.add(self)
 
     def on(self, source: str, type_: str) -> Callable[[Part], Handler]:
         """Register a slow part for one source (its name in the configuration) and event type."""
 
         def register(part: Part) -> Handler:
-            handler = self._add(Handler(source, type_, slow=part))
-            handler.check(part, 1)
-            return handler
+            handler = Handler(source, type_, slow=part)
+            handler.check(part, parts.SLOW)
+            return self._add(handler)
 
         return register
 
     def apply(self, source: str, type_: str) -> Callable[[Part], Part]:
         """Register a handler that has an apply part alone."""
-        return lambda part: self._add(Handler(source, type_)).apply(part)
+
+        def register(part: Part) -> Part:
+            handler = Handler(source, type_)
+            handler.apply(part)
+            self._add(handler)
+            return part
+
+        return register
 
     def ahead(self, source: str, type_: str, part: Part) -> None:
         """Have `part(tx, event, propose)` run before a kind's apply part, in its transaction, or alone where none is."""
@@ -148,22 +139,39 @@ class Handlers:
         """Those with an apply part alone: they take a seat in a group."""
         return tuple(kind for kind in self.kinds if not self._by_kind[kind].slow)
 
-    def check(self, sources: Mapping[str, object]) -> None:
-        """Refuse a user's registration for a source that is not configured, or without an apply part."""
-        for (source, _), handler in self._by_kind.items():
-            if not (handler.slow or handler.applied):
-                continue  # a part of ours alone
-            if source == OURS:
-                if reason := event_types.doubt(source, handler.type):
-                    handler.refuse(f"waits for what never comes: {reason}")
-            elif source not in sources:
-                handler.refuse(f"waits for a source that is not configured: there is no [sources.{source}]")
-            if handler.applied is None:
-                handler.refuse("has a slow part but no apply part; add one with @NAME.apply")
+    def check(self, sources: Mapping[str, Any]) -> None:
+        """Refuse a user's registration that can never run whole: no such source, nothing comes of it, no apply part."""
+        for handler in self._by_kind.values():
+            if handler.slow or handler.applied:  # else it is a part of ours alone
+                _check_source(handler, sources)
+                if handler.applied is None:
+                    handler.refuse("has a slow part but no apply part; add one with @NAME.apply")
+
+    def doubts(self, sources: Mapping[str, Any]) -> list[str]:
+        """Registrations for types that, for all that is known, their source never sends; each in words."""
+        asked = [(kind, sources[kind[0]].kind) for kind in self.kinds if kind[0] in sources]
+        return [reason for (_, type_), of in asked if (reason := event_types.doubt(of, type_))]
 
     def _add(self, handler: Handler) -> Handler:
         kind = (handler.source, handler.type)
+        if not all(isinstance(name, str) and name and name == name.strip() for name in kind):
+            raise Misconfigured(
+                f"A handler is registered by the names of a source and a type; {kind!r} are none."
+            )
         if kind in self._by_kind:
             handler.refuse("is registered twice; keep one")
         self._by_kind[kind] = handler
         return handler
+
+
+def _check_source(handler: Handler, sources: Mapping[str, Any]) -> None:
+    source = handler.source
+    if source == OURS:
+        if reason := event_types.doubt(source, handler.type):
+            handler.refuse(f"waits for what never comes: {reason}")
+    elif source not in sources:
+        handler.refuse(f"waits for a source that is not configured: there is no [sources.{source}]")
+    elif handler.type in getattr(sources[source], "ignored_types", ()):
+        handler.refuse(
+            f"waits for a type that [sources.{source}] ignores; take it out of ignored_types, or leave it out here"
+        )

@@ -15,8 +15,16 @@ PYTHON = Path(sysconfig.get_path("stdlib"))
 def in_words(error: BaseException) -> str:
     """An error of somebody else's code in one line: its type, its words, and where it was raised.
 
-    Of a database's error only the first line of the server: the rest quotes statements, keys and values.
+    Of a database's error only the first line of the server: the rest quotes statements, keys and values. Never raises:
+    an error whose own words cannot be read is told by its type.
     """
+    try:
+        return _in_words(error)
+    except Exception:  # noqa: BLE001 - it was written by a stranger
+        return f"{type(error).__name__}, whose words cannot be read"
+
+
+def _in_words(error: BaseException) -> str:
     original = getattr(error, "orig", None) or error
     words = " ".join(
         str(getattr(getattr(original, "diag", None), "message_primary", None) or original).split()

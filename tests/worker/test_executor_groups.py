@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 from uuid import uuid4
 
@@ -11,11 +12,13 @@ import pytest
 
 from ledger import work
 from ledger.database import Database, Transaction
+from ledger.errors import EndsTransaction
 from ledger.records import Email, Event, Worker
 from tests.fix_worker import LEASE_S, Notes, Workshop
 from worker.commits import Commits
 from worker.handlers import Handlers, Propose, RetryLater, SetAside
 from worker.in_hand import InHand, Stage
+from worker.trying.events import Working
 
 
 class Bench:
@@ -332,3 +335,41 @@ def test_a_late_failure_changes_nothing(workshop: Workshop, bench: Callable[...,
     assert own.ended == {event: "lease_lost"}
     assert workshop.states() == ["processing"]
     assert workshop.value("SELECT count(*) FROM nottwice.event_attempts") == 0
+
+
+def by_statement(tx: Transaction, event: Event, propose: Propose) -> None:
+    tx.execute("INSERT INTO public.effects (what) VALUES ('half done')")
+    tx.execute("commit")
+
+
+def by_connection(tx: Transaction, event: Event, propose: Propose) -> None:
+    tx.execute("INSERT INTO public.effects (what) VALUES ('half done')")
+    with suppress(EndsTransaction):
+        tx.connection.commit()
+
+
+@pytest.mark.parametrize("ends", [by_statement, by_connection])
+def test_an_apply_part_that_would_commit_by_hand_fails_and_halves_no_neighbour(
+    workshop: Workshop, bench: Callable[..., Bench], ends: Callable[..., None]
+) -> None:
+    """The completions of a whole group stand before the first apply part: a commit there would lose the others' work."""
+    first, hasty, last = workshop.accept("good", ends.__name__, "good")
+    one = bench(good, ends)
+    assert not one.commit(one.claim())
+    assert one.ended == {first: "completed", hasty: "retried", last: "completed"}
+    assert [effect.split()[1] for effect in workshop.effects()] == [str(first), str(last)]
+
+
+def test_a_slow_part_may_open_a_transaction_of_its_own(workshop: Workshop) -> None:
+    own, handlers = Database(workshop.url), Handlers()
+
+    @handlers.on("shop", "sale")
+    def look(event: Event) -> int:
+        with own.transaction() as tx:
+            return int(tx.one("SELECT count(*) FROM public.effects")[0])
+
+    look.apply(lambda tx, event, seen, propose: good(tx, event, propose))
+    workshop.accept("sale")
+    worked = Working(workshop.database, workshop.settings(), handlers).all_due()
+    own.close()
+    assert [one.ending for one in worked] == ["completed"] and len(workshop.effects()) == 1

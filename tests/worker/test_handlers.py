@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from datetime import UTC, datetime
 from importlib.machinery import PathFinder
 from pathlib import Path
@@ -17,7 +18,7 @@ import pytest
 from ledger import processes
 from ledger.errors import Misconfigured
 from ledger.records import Event
-from tests.fix_worker import configured
+from tests.fix_worker import Notes, configured
 from worker.handlers import Handlers
 from worker.loading import load
 from worker.words import in_words
@@ -117,11 +118,17 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], H
 
         name = f"users_{abs(hash(text))}"
         (tmp_path / f"{name}.py").write_text(text)
-        return load(load_settings(configured(tmp_path, handlers=name)))
+        return load(load_settings(configured(tmp_path, more=LETTERS, handlers=name)))
 
     return loaded
 
 
+LETTERS = """
+[sources.letters]
+kind = "agentmail"
+secrets = ["letters-hook"]
+ignored_types = ["message.opened"]
+"""
 HEAD = "from worker.handlers import Handlers\nhandlers = Handlers()\n"
 
 
@@ -135,10 +142,13 @@ def test_a_file_beside_the_configuration_stands_in_for_no_package(
 ) -> None:
     """Neither for what we import after the handlers, nor, in the folder of the command, before them."""
     (tmp_path / "colorsys.py").write_text("raise SystemExit('the wrong one')\n")
-    module(HEAD)
+    module(HEAD + "handlers.apply('shop', 'sale')(lambda tx, event, propose: None)\n")
     found = PathFinder.find_spec("colorsys", sys.path)
     assert found is not None and found.origin != str(tmp_path / "colorsys.py")
     subprocess.run(processes.module("colorsys"), cwd=tmp_path, check=True, timeout=60)
+
+
+SALE = "@handlers.apply('shop', 'sale')\ndef sale(tx, event, propose): pass\n"
 
 
 @pytest.mark.parametrize(
@@ -150,8 +160,26 @@ def test_a_file_beside_the_configuration_stands_in_for_no_package(
         ),
         ("def broken(:", r"cannot be imported: SyntaxError: invalid syntax \(users_\d+.py, line 1\)\.$"),
         ("raise SystemExit(3)", "cannot be imported: SystemExit: 3"),
-        ("handlers = []", "has no `handlers = Handlers\\(\\)`"),
-        ("pass", "has no `handlers = Handlers\\(\\)`"),
+        ("handlers = []", r"has no `handlers = Handlers\(\)`; it has a list of that name"),
+        ("from worker.handlers import Handlers as handlers", "it has a type of that name"),
+        ("pass", r"has no `handlers = Handlers\(\)`; it has none"),
+        (HEAD, "registers nothing. Import the modules with your handlers in it"),
+        (
+            HEAD + SALE + "other = Handlers()\nother.apply('shop', 'refund')(sale)\n",
+            r"the handler of shop refund is in a registry that users_\d+ does not offer",
+        ),
+        (
+            HEAD + SALE + "handlers.apply('nottwice', 'action.send')(sale)\n",
+            "waits for what never comes: .*action.sent",
+        ),
+        (
+            HEAD + SALE + "handlers.apply('letters', 'message.opened')(sale)\n",
+            r"The handler of letters message.opened waits for a type that \[sources.letters\] ignores",
+        ),
+        (
+            HEAD + SALE + "from ledger.database import _inside\n_inside.set(True)\n",
+            "leaves a transaction open when it is imported",
+        ),
         (
             HEAD + "@handlers.apply('stripe', 'sale')\ndef sale(tx, event, propose): pass\n",
             r"there is no \[sources.stripe\]",
@@ -163,8 +191,24 @@ def test_a_module_that_does_not_fit_is_refused(
     module: Callable[[str], Handlers], text: str, words: str
 ) -> None:
     with pytest.raises(Misconfigured, match=words) as refused:
-        module(text)
+        copy_context().run(module, text)  # one of them leaves a transaction open in it
     assert "\n" not in str(refused.value), "one sentence"
+
+
+def test_what_is_only_odd_is_noted_and_the_worker_starts(
+    module: Callable[[str], Handlers], notes: Notes
+) -> None:
+    module(
+        HEAD
+        + SALE
+        + "handlers.apply('letters', 'message.recieved')(sale)\nhandlers.apply('nottwice', 'action.sent')(sale)\n"
+        + "import threading, time\nthreading.Thread(target=time.sleep, args=(0.5,), name='mine', daemon=True).start()\n"
+    )
+    assert [note["why"] for note in notes.of("handler in doubt")] == [
+        "agentmail is not known to send message.recieved; did you mean message.received?",
+        "no kind of action has tell_when_sent, so action.sent never comes",
+    ]
+    assert notes.of("handlers started threads", names=["mine"])
 
 
 def test_an_error_in_words_is_one_line_and_says_where() -> None:

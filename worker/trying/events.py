@@ -35,10 +35,10 @@ class Working:
         self._commits = Commits(database, settings, self._ended)
         self._done: list[Worked] = []
 
-    def all_due(self) -> list[Worked]:
-        """Until nothing is due any more; what was worked, in this order."""
+    def all_due(self, at_most: int = 1_000) -> list[Worked]:
+        """Until nothing is due any more; what was worked, in this order. At most so many: one may be due again at once."""
         self._done = []
-        while claimed := self._claim():
+        while len(self._done) < at_most and (claimed := self._claim()):
             self._work(claimed)
         return self._done
 
