@@ -1,6 +1,7 @@
 """How claims end: in optimistic groups, and one by one where a group was undone.
 
-A group is one transaction without savepoints: all completions first, then each apply part. On any error nobody is
+A group is one transaction without savepoints: all completions first, then each apply part, whose statements are sent
+without waiting for the answers that nobody reads. On any error nobody is
 blamed: the group is rolled back, and each member is applied in a transaction of its own, under the same lease and
 with the kept result of its slow part. Only a handler's own exception there is a failed attempt.
 """
@@ -20,6 +21,7 @@ from ledger import counters, faults, work
 from ledger.database import Database, Transaction, sqlstate
 from ledger.errors import LeaseLost, Unavailable
 from ledger.records import ClaimedEvent
+from ledger.sent_ahead import sent_ahead
 from ledger.settings import Settings
 from ledger.states import EventState
 from worker import recomputing
@@ -32,6 +34,7 @@ GROUP_LOCK_WAIT = (
     "50ms"  # a group that fights over the user's rows gives up early; alone each may wait longer
 )
 GROUP_S_MAX = 1.0
+CLOSE = "SET CONSTRAINTS ALL IMMEDIATE"  # what only the commit would say is said while it can still be undone
 AGAIN_S = 0.5
 # 25P03, 25P04: the server ended a transaction that idled or lasted too long, so the apply part was at fault.
 ENDED_BY_THE_SERVER = frozenset({"25P03", "25P04"})
@@ -51,12 +54,17 @@ class _Own(threading.local):
 
 
 class Commits:
-    """Ends claims. `ended` is told of each; called on any thread."""
+    """Ends claims. `ended` is told of each; called on any thread. `own`: for groups, which may fail and be tried again."""
 
     def __init__(
-        self, database: Database, settings: Settings, ended: Callable[[Sequence[InHand], Ending], None]
+        self,
+        database: Database,
+        settings: Settings,
+        ended: Callable[[Sequence[InHand], Ending], None],
+        own: Database | None = None,
     ) -> None:
         self._database, self._ended, self.settings = database, ended, settings
+        self._for_groups = own or database
         self._own = _Own()
 
     def together(self, group: Sequence[InHand]) -> bool:
@@ -78,19 +86,22 @@ class Commits:
         return True
 
     def _one_transaction(self, group: Sequence[InHand]) -> tuple[set[InHand], list[Propose]]:
-        begun = time.monotonic()
-        with self._database.transaction() as tx:
-            tx.execute(f"SET LOCAL lock_timeout = '{GROUP_LOCK_WAIT}'")
-            leases = work.complete(tx, [one.claimed.lease for one in group], writer=self._own.writer)
-            held = {one for one in group if one.claimed.lease in leases}
-            made: list[Propose] = []
-            for one in group:
-                if one in held:
-                    if time.monotonic() - begun > GROUP_S_MAX:
-                        raise TooSlow
-                    made.append(self._apply(tx, one))
-            self._close(tx)
+        ends_at = time.monotonic() + GROUP_S_MAX
+        with self._for_groups.transaction() as opened:
+            with sent_ahead(opened.connection) as tx:
+                tx.execute(f"SET LOCAL lock_timeout = '{GROUP_LOCK_WAIT}'")
+                leases = work.complete(tx, [one.claimed.lease for one in group], writer=self._own.writer)
+                held = {one for one in group if one.claimed.lease in leases}
+                made = [self._apply_within(tx, one, ends_at) for one in group if one in held]
+                tx.execute(CLOSE)
+            if len(held) > 1:  # what was sent ahead may have taken longer than it took to send it
+                _refuse_after(ends_at)
+            faults.point("worker.before_commit")
         return held, made
+
+    def _apply_within(self, tx: Transaction, one: InHand, ends_at: float) -> Propose:
+        _refuse_after(ends_at)
+        return self._apply(tx, one)
 
     def settle(self, one: InHand) -> None:
         """End one claim in a transaction of its own, however long the database is away."""
@@ -128,7 +139,8 @@ class Commits:
         if not work.complete(tx, [one.claimed.lease], writer=self._own.writer):
             raise LeaseLost(f"The claim of event {one.claimed.event.id} is in other hands.")
         made = self._apply(tx, one)
-        self._close(tx)
+        tx.execute(CLOSE)
+        faults.point("worker.before_commit")
         return made
 
     def _apply(self, tx: Transaction, one: InHand) -> Propose:
@@ -139,11 +151,6 @@ class Commits:
         with tx.kept():
             recomputing.carry_out(tx, one.handler, one.prepared, propose)
         return propose
-
-    @staticmethod
-    def _close(tx: Transaction) -> None:
-        tx.execute("SET CONSTRAINTS ALL IMMEDIATE")
-        faults.point("worker.before_commit")
 
     @staticmethod
     def _is_the_handlers(one: InHand, error: BaseException) -> bool:
@@ -189,6 +196,11 @@ class Commits:
             lost = Counter((one.claimed.event.namespace, ending.value) for one in ended)
             with suppress(Exception):  # a figure for a chart; the claims are settled
                 self._database.run(lambda tx: counters.bump_many(tx, self._own.writer, lost))
+
+
+def _refuse_after(ends_at: float) -> None:
+    if time.monotonic() > ends_at:
+        raise TooSlow
 
 
 def _cause(error: BaseException) -> BaseException:

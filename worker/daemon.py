@@ -116,7 +116,7 @@ class Daemon:
     def _open(self) -> None:
         """Connect, check the schema, register. Raises Unavailable, WrongSchema."""
         settings = self._settings
-        # The group, what is settled beside it, each call and look-up, the endpoints' watch, and the loop's claims.
+        # What is settled beside the groups, each call and look-up, and the endpoints' watch; two to spare.
         calls = settings.worker.send_slots + settings.worker.look_slots
         database = settings.open_database("worker", pool_size=calls + BESIDE + 3)
         try:
@@ -125,8 +125,9 @@ class Daemon:
         except BaseException:
             database.close()
             raise
-        # For the heartbeat, and for what the loop asks: both go on by themselves after a broken connection.
-        self._build(database, settings.open_database("worker", pool_size=2, pre_ping=False))
+        # For the heartbeat, the groups, and what the loop asks and claims: these go on by themselves after a broken
+        # connection, and need not ask before each use whether theirs still lives.
+        self._build(database, settings.open_database("worker", pool_size=3, pre_ping=False))
 
     def _build(self, database: Database, own: Database) -> None:
         settings, worker = self._settings, self.worker
@@ -143,7 +144,7 @@ class Daemon:
         standing = StandingWatch(own, settings).duty
         further = (standing, looks, *self._left_over.duties, *duties)
         self._maintenance = Maintenance(own, settings.worker, *further)
-        self._executor = Executor(database, settings, self._handlers, worker, self._heartbeat)
+        self._executor = Executor(database, settings, self._handlers, worker, self._heartbeat, own)
         self._sender = Sender(
             database, settings, self._providers, worker, self._heartbeat, self._executor.tell
         )

@@ -34,12 +34,19 @@ class Executor:
     """Claims on the caller's thread; everything it claimed ends by itself, and `wait` tells when something did."""
 
     def __init__(
-        self, database: Database, settings: Settings, handlers: Handlers, worker: Worker, heartbeat: Heartbeat
+        self,
+        database: Database,
+        settings: Settings,
+        handlers: Handlers,
+        worker: Worker,
+        heartbeat: Heartbeat,
+        own: Database | None = None,
     ) -> None:
+        """`own`: for claims and groups, which go on by themselves after a broken connection; else `database`."""
         self._database, self._settings, self._handlers = database, settings, handlers
         self._heartbeat = heartbeat
-        self._claims = Claims(database, settings, handlers, worker)
-        self._commits = Commits(database, settings, self._ended)
+        self._claims = Claims(own or database, settings, handlers, worker)
+        self._commits = Commits(database, settings, self._ended, own)
         self._beside = ThreadPoolExecutor(BESIDE, thread_name_prefix="beside")
         self._in_hand: dict[UUID, InHand] = {}
         self._ready: deque[InHand] = deque()
