@@ -54,7 +54,7 @@ UPDATE nottwice.actions a SET
     lease_until = now() + make_interval(secs => :lease_s), version = version + 1
 FROM next WHERE a.id = next.id
 RETURNING a.id, a.namespace, a.kind, a.provider, a.account, a.action_key, a.provider_key, a.reference, a.content_digest, a.attempts,
-          a.created_at
+          a.created_at, NOT a.approval OR nottwice.was_let_go(a.id, a.content_digest) AS let_go
 """
 
 
@@ -63,7 +63,7 @@ def claim(
 ) -> ClaimedAction | None:
     """Take the one action that is due longest, right before its call. None: nothing is due, or all is paused.
 
-    An action whose stored content is not what was rendered is put before a person instead.
+    An action whose stored content is not what was rendered, or what a person let go, is put before a person instead.
     """
     while True:
         token = uuid4()
@@ -73,9 +73,14 @@ def claim(
         stored = tx.first(
             "SELECT content, recipients FROM nottwice.action_contents WHERE action_id = :id", id=row.id
         )
-        if stored is not None and _is_what_was_rendered(row, stored):
+        if stored is None or not _is_what_was_rendered(row, stored):
+            judging.put_on_the_desk(
+                tx, row.id, "The stored content is not what was rendered. It was not sent."
+            )
+        elif not row.let_go:
+            judging.put_on_the_desk(tx, row.id, "No person let this content go. It was not sent.")
+        else:
             return _claimed(row, token, bytes(stored.content))
-        judging.put_on_the_desk(tx, row.id, "The stored content is not what was rendered. It was not sent.")
 
 
 def renew(tx: Transaction, leases: Sequence[ActionLease], *, lease_s: float) -> set[ActionLease]:
@@ -103,6 +108,7 @@ WITH started AS (
     WHERE a.id = :id AND c.action_id = a.id AND a.state = 'sending' AND a.claim_token = :token AND a.version = :version
       AND a.lease_until > now()
       AND a.content_digest = nottwice.request_digest(a.provider, a.account, c.recipients, c.content)
+      AND (NOT a.approval OR nottwice.was_let_go(a.id, a.content_digest))
       AND nottwice.may_send()
     RETURNING a.id, a.attempts, a.account, a.claimed_by)
 INSERT INTO nottwice.action_attempts (action_id, number, token, worker, account)

@@ -23,12 +23,12 @@ ROUNDS_MAX = 5
 INSERT = """
 INSERT INTO nottwice.actions (namespace, action_key, key_digest, generation, kind, about, event_id, provider, account, provider_key,
                               reference, policy, cost, cost_reason, content_digest, key_window_s, key_margin_s, evidence_s,
-                              retry_until, send_before, state, due_at, tells)
+                              retry_until, send_before, approval, state, due_at, tells)
 VALUES (:namespace, :action_key, :key_digest, :generation, :kind, :about, :event_id, :provider, :account, :provider_key,
         :reference, :policy, :cost, :cost_reason, :content_digest, :key_window_s, :key_margin_s, :evidence_s,
         now() + make_interval(secs => :retry_for_s),
         least(CAST(:send_before AS timestamptz), least(now(), CAST(:at AS timestamptz)) + make_interval(secs => :send_before_s)),
-        :state, CASE WHEN :state = 'approved' THEN now() END, :tells)
+        :state = 'proposed', :state, CASE WHEN :state = 'approved' THEN now() END, :tells)
 ON CONFLICT (namespace, key_digest, generation) DO NOTHING
 RETURNING id
 """

@@ -47,8 +47,10 @@ FINDING = """
 SELECT f.*, coalesce(a.generation, 0) + 1 AS next FROM nottwice.reprocess_findings f LEFT JOIN nottwice.actions a ON a.id = f.action_id
 WHERE f.id = :id
 """
+# Two people agreed to exactly this content: that is more than an approval, and is in the audit of the run.
 GOES_AFTER = """
-UPDATE nottwice.actions SET state = 'approved', due_at = now() + make_interval(secs => :wait_s), decided_send = true WHERE id = :id
+UPDATE nottwice.actions SET state = 'approved', due_at = now() + make_interval(secs => :wait_s), decided_send = true, approval = false
+WHERE id = :id
 """
 
 

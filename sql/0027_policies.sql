@@ -15,6 +15,22 @@ CREATE TABLE nottwice.rated (
 CREATE INDEX rated_recipients ON nottwice.rated (namespace, kind, recipient_digest, counts_until);
 CREATE INDEX rated_over ON nottwice.rated (counts_until);
 
+-- Its kind asked for a person's word, when it was proposed.
+ALTER TABLE nottwice.actions ADD COLUMN approval boolean NOT NULL DEFAULT false;
+
+-- Whether a person let exactly this go. Their word is in the audit, which names the content by its digest and never changes:
+-- a row that says it was approved is not enough, nor one that was approved with another content.
+CREATE FUNCTION nottwice.was_let_go(wanted bigint, digest bytea) RETURNS boolean
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = nottwice, pg_temp AS $$
+    SELECT coalesce((
+        SELECT u.state_after = 'approved' AND position('content ' || encode(digest, 'hex') IN u.detail) > 0
+        FROM nottwice.audit u
+        WHERE u.entity = 'action' AND u.entity_id = wanted AND u.person_id IS NOT NULL AND u.entity_version IS NOT NULL
+        ORDER BY u.id DESC LIMIT 1), false)
+$$;
+REVOKE EXECUTE ON FUNCTION nottwice.was_let_go FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION nottwice.was_let_go TO nottwice_worker;
+
 -- What a new action may not do is decided in its own transaction, by whoever proposes: an application, too, which may change
 -- no action. So these work with the owner's rights, and only on an action that this transaction made.
 CREATE FUNCTION nottwice.is_new(wanted bigint) RETURNS boolean LANGUAGE sql STABLE AS $$
@@ -74,7 +90,7 @@ $$;
 
 REVOKE EXECUTE ON FUNCTION nottwice.is_one_too_many, nottwice.hold_back FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION nottwice.is_one_too_many, nottwice.hold_back TO nottwice_worker, nottwice_application;
-GRANT INSERT (send_before), SELECT (send_before) ON nottwice.actions TO nottwice_application;
+GRANT INSERT (send_before, approval), SELECT (send_before) ON nottwice.actions TO nottwice_application;
 
 -- As in 0008; the new one may not go out any later than the old one.
 CREATE OR REPLACE FUNCTION nottwice.next_generation(old_id bigint, wait_s double precision)
@@ -108,7 +124,7 @@ END
 $$;
 
 GRANT SELECT, DELETE ON nottwice.rated TO nottwice_worker;
-GRANT SELECT (send_before) ON nottwice.actions TO nottwice_viewer, nottwice_support, nottwice_engineer, nottwice_auditor, nottwice_admin;
+GRANT SELECT (send_before, approval) ON nottwice.actions TO nottwice_viewer, nottwice_support, nottwice_engineer, nottwice_auditor, nottwice_admin;
 
 -- ── What became of messages ──────────────────────────────────────────────────────────────────────────
 

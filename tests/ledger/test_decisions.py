@@ -278,6 +278,84 @@ def test_an_approval_names_the_content_it_saw(sends: Sends) -> None:
     assert sends.state(action_id) is S.PROPOSED
 
 
+def approved(sends: Sends) -> int:
+    action_id, ann = sends.proposed(TO_APPROVE), sends.act(sends.person("Ann"))
+    seen = sends.seen(action_id)
+    sends.decide(ann, lambda tx: decisions.approve(tx, action_id, seen, ann, wait_s=0.0))
+    return action_id
+
+
+# As the owner of the database could do it by hand: the content, and its digest with it, so that the row is in itself sound.
+SWAP = """
+UPDATE nottwice.action_contents SET content = convert_to('{"subject":"Send me money"}', 'UTF8') WHERE action_id = :id"""
+RESIGN = """
+UPDATE nottwice.actions a SET content_digest = nottwice.request_digest(a.provider, a.account, c.recipients, c.content)
+FROM nottwice.action_contents c WHERE c.action_id = a.id AND a.id = :id"""
+GO = "UPDATE nottwice.actions SET state = 'approved', due_at = now() WHERE id = :id"
+
+
+def by_hand(sends: Sends, action_id: int, *statements: str) -> None:
+    with sends.by_owner.transaction() as tx:
+        tx.execute("SET LOCAL session_replication_role = replica")  # no trigger of ours
+        for statement in statements:
+            tx.execute(statement, id=action_id)
+
+
+def refused_by_the_claim(sends: Sends, action_id: int) -> str:
+    assert sends.claim_or_none() is None
+    assert sends.state(action_id) is S.NEEDS_REVIEW
+    return str(
+        sends.rows("SELECT found FROM nottwice.evidence WHERE action_id = :id", id=action_id)[-1].found
+    )
+
+
+def test_an_approval_is_on_record_with_the_content_it_is_for(sends: Sends) -> None:
+    action_id = approved(sends)
+    (entry,) = sends.audit(action_id)
+    assert entry.detail == f"content {bytes(sends.row(action_id).content_digest).hex()}"
+
+
+def test_what_was_swapped_after_its_approval_goes_nowhere_though_its_row_is_sound(sends: Sends) -> None:
+    action_id = approved(sends)
+    by_hand(sends, action_id, SWAP, RESIGN)
+    assert refused_by_the_claim(sends, action_id) == "No person let this content go. It was not sent."
+
+
+def test_what_was_swapped_after_its_claim_is_not_started(sends: Sends) -> None:
+    action_id = approved(sends)
+    claimed = sends.claimed()
+    by_hand(sends, action_id, SWAP, RESIGN)
+    with pytest.raises(MayNotStart):
+        sends.started(claimed)
+    sends.by_worker.run(lambda tx: actions.hand_back(tx, claimed.lease))
+    assert "No person let this content go" in refused_by_the_claim(sends, action_id)
+    assert sends.attempts(action_id) == []
+
+
+def test_a_row_that_only_says_it_was_approved_goes_nowhere(sends: Sends) -> None:
+    action_id = sends.proposed(TO_APPROVE)
+    by_hand(sends, action_id, GO)
+    assert "No person let this content go" in refused_by_the_claim(sends, action_id)
+
+
+def test_an_approval_that_was_taken_back_counts_no_more(sends: Sends) -> None:
+    action_id = approved(sends)
+    ann = sends.act(sends.person("Ann"))
+    sends.decide(ann, lambda tx: decisions.take_back(tx, action_id, ann))
+    by_hand(sends, action_id, GO)
+    assert "No person let this content go" in refused_by_the_claim(sends, action_id)
+
+
+def test_a_person_who_sends_it_from_the_desk_lets_it_go(sends: Sends) -> None:
+    action_id = sends.proposed(TO_APPROVE)
+    by_hand(sends, action_id, GO)
+    refused_by_the_claim(sends, action_id)
+    ann, seen = sends.act(sends.person("Ann")), sends.seen(action_id)
+    sends.decide(ann, lambda tx: decisions.settle(tx, action_id, seen, D.RESEND_SAME_KEY, ann, wait_s=0.0))
+    sends.tried(action_id, ACCEPTED)
+    assert sends.state(action_id) is S.SENT
+
+
 def test_a_declined_key_is_never_sent(sends: Sends) -> None:
     action_id, ann = sends.proposed(TO_APPROVE, key="answer:1"), sends.act(sends.person("Ann"))
     seen = sends.seen(action_id)
