@@ -32,6 +32,10 @@ def store(tx, event, mail, propose):
     tx.execute("INSERT INTO sold (what) VALUES (:what)", what=mail.text)
     propose("receipt", f"sale:{event.event_key}", mail)
 
+@handlers.apply("shop", "letter")
+def write(tx, event, propose):
+    propose("letter", event.event_key, Email(to=("bo@example.com",), subject="A letter", text="Hi", sender="shop@acme.example"))
+
 @handlers.apply("shop", "forgotten")
 def no_grant(tx, event, propose):
     tx.execute("INSERT INTO hidden DEFAULT VALUES")
@@ -41,6 +45,8 @@ CREATE TABLE sold (what text PRIMARY KEY);
 CREATE TABLE hidden (i int);
 REVOKE ALL ON hidden FROM nottwice_worker;
 """
+POST = '[providers.house]\nkind = "smtp"\nbase_url = "smtp://mail.example.com"\nuser = "shop"\nkey = "house-key"\n'
+ACTIONS = '[actions.receipt]\nprovider = "post"\n[actions.letter]\nprovider = "house"\n'
 MORE = '[providers.post]\nkind = "agentmail"\nkey = "post-key"\nbase_url = "https://api.agentmail.to"\n'
 
 
@@ -50,7 +56,7 @@ def trials(tmp_path_factory: pytest.TempPathFactory, cluster: Cluster) -> Iterat
     (folder / "tried_handlers.py").write_text(HANDLERS)
     (folder / "sql").mkdir()
     (folder / "sql" / "0001_sold.sql").write_text(TABLES)
-    config = configured(folder, 'app_sql = "sql"', MORE, "tried_handlers")
+    config = configured(folder, 'app_sql = "sql"', MORE + POST + ACTIONS, "tried_handlers")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "path", list(sys.path))
         patch.setenv("NOTTWICE_TRIAL_URL", cluster.url(database="postgres"))
@@ -89,6 +95,13 @@ def test_an_event_is_worked_whole_and_its_mail_goes_to_the_sandbox(trial: Trial)
     assert (action.recipients, action.content["subject"]) == (("bo@example.com",), "Sold")
     (mail,) = trial.send()
     assert (mail.recipients, trial.actions()[0].state) == (["bo@example.com"], "sent")
+
+
+def test_what_goes_by_smtp_goes_to_the_sandbox_too(trial: Trial) -> None:
+    trial.deliver("shop", "letter", b"{}", key="e1")
+    trial.work()
+    (mail,) = trial.send()
+    assert (mail.provider, mail.recipients, trial.actions()[0].state) == ("smtp", ["bo@example.com"], "sent")
 
 
 def test_each_trial_begins_with_nothing(trial: Trial) -> None:

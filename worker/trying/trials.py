@@ -47,7 +47,7 @@ class Trials:
         with ExitStack() as stack:
             settings = load(self._config)
             self._sandbox = stack.enter_context(Sandbox({p.kind for p in settings.providers.values()}))
-            self._settings = _sent_to(self._sandbox.url, settings)
+            self._settings = _sent_to(self._sandbox, settings)
             self._handlers = notices.add_to(loading.load(settings), settings)
             url = os.environ.get(SERVER) or stack.enter_context(_server())
             self._mould = stack.enter_context(Mould(url, app_sql=settings.app_sql))
@@ -68,12 +68,9 @@ class Trials:
             yield Trial(owner, worker, self._settings, self._handlers, self._sandbox)
 
 
-def _sent_to(sandbox: str, settings: Settings) -> Settings:
+def _sent_to(sandbox: Sandbox, settings: Settings) -> Settings:
     given = {name: getattr(settings, name) for name in Settings.model_fields}
-    given["providers"] = {
-        name: provider.model_copy(update={"base_url": sandbox})
-        for name, provider in settings.providers.items()
-    }
+    given["providers"] = {name: sandbox.leads_here(provider) for name, provider in settings.providers.items()}
     return _TrialSettings.model_construct(**given)
 
 
