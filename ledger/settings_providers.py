@@ -25,6 +25,7 @@ LABELS: dict[str, str] = {
 KEY_WINDOWS_S = {"agentmail": 86_400.0, "mailera": 86_400.0}
 # RFC 5321, 4.5.3.2.6: at least 10 min after the final dot, for a shorter wait makes sends that nobody knows about.
 TIMEOUTS_S = {"smtp": 660.0}
+CANNOT_BE_ASKED = frozenset(("inboxili", "smtp"))  # about a send: they say so at once
 SMTP_PORTS = {"starttls": 587, "tls": 465, "plain": 25}
 # What only one kind can be told.
 OF_ONE_KIND = {
@@ -68,6 +69,11 @@ class ProviderSettings(Table):
         """Host and port of a mail server."""
         parts = urlsplit(self.base_url)
         return parts.hostname or "", parts.port or SMTP_PORTS[self.security]
+
+    @property
+    def look_s(self) -> float:
+        """How long a question about a send may take there."""
+        return 0.0 if self.kind in CANNOT_BE_ASKED else self.timeout_s
 
     @model_validator(mode="after")
     def _is_of_its_kind(self) -> Self:

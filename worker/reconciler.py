@@ -83,7 +83,7 @@ class Reconciler:
         return tuple(account for account in accounts if self._rests_until.get(account, now) <= now)
 
     def _claim(self) -> LookUp | None:
-        accounts, longest_s = self._accounts(), max(p.timeout_s for p in self._settings.providers.values())
+        accounts, longest_s = self._accounts(), max(p.look_s for p in self._settings.providers.values())
         lease_s = longest_s + self._settings.worker.lease_s
         return self._database.run(lambda tx: lookups.claim(tx, self._worker, accounts, lease_s=lease_s))
 

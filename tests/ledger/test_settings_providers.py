@@ -29,6 +29,12 @@ def test_what_a_kind_is_known_for(tmp_path: Path) -> None:
     found = [provider(text, tmp_path) for text in (AGENTMAIL, INBOXILI, MAILERA, SMTP)]
     assert [one.window_s for one in found] == [86_400.0, None, 86_400.0, None]
     assert [one.timeout_s for one in found] == [30.0, 30.0, 30.0, 660.0]
+    assert [one.look_s for one in found] == [
+        30.0,
+        0.0,
+        30.0,
+        0.0,
+    ]  # else a mail server's patience holds all look-ups
 
 
 @pytest.mark.parametrize(
