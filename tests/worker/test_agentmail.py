@@ -77,6 +77,7 @@ CRAFTED = [
     "m?x=1",
     "m#fragment",
     "m%2Fsend",
+    "%2e%2e",
     "a\r\nX-Evil: 1",
     "...",
     "é 日本",
