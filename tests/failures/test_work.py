@@ -33,7 +33,7 @@ def test_wrk_01_killed_at_every_step_of_the_work(chain: House, point: str) -> No
     assert chain.effects(key) == 1
 
 
-def test_wrk_03_a_frozen_worker_wakes_up_after_its_lease(chain: House) -> None:
+def test_wrk_03_old_worker_resumes_after_reassignment(chain: House) -> None:
     chain.receiver()
     key, body = event("order.placed")
     frozen = chain.worker(fault="worker.in_handler=stop@1")
