@@ -107,6 +107,15 @@ def held(tx: Transaction) -> Held | None:
     return None if row is None else Held(**row._asdict())
 
 
+def why_held(tx: Transaction) -> str:
+    """Why nothing is sent, without counting what waits; empty while it may send."""
+    row = tx.first(
+        "SELECT coalesce(nullif(held_why, ''), :other) AS why FROM nottwice.installation WHERE NOT nottwice.may_send()",
+        other=OTHER_SERVER,
+    )
+    return row.why if row else ""
+
+
 def release(tx: Transaction, act: Act, *, whole: bool = False) -> int:
     """Let it send again, in a person's name; returns how many waiting sends are marked as perhaps gone out since.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from ledger import endpoints, refusals
+from ledger import endpoints, pauses, refusals, restored
 from ledger.database import Transaction
 from ledger.refusals import Refused
 from ledger.views_kept import COUNTED_MAX
@@ -25,7 +25,7 @@ class Snapshot:
     `conflicts` that nobody has seen and what is `quarantined` are counted up to COUNTED_MAX + 1; `done_lately` is what
     was completed in this minute and the one before.
     `silent` names workers that gave no sign and were not started again, with their silence in seconds;
-    `last_sign_s` is None when no worker was ever here.
+    `last_sign_s` is None when no worker was ever here. `held` says why nothing at all is sent.
     """
 
     at: datetime
@@ -50,6 +50,8 @@ class Snapshot:
     silent: tuple[tuple[str, float], ...] = ()
     endpoints_off: tuple[endpoints.Off, ...] = ()
     endpoints_unknown: tuple[endpoints.Watched, ...] = ()
+    paused: tuple[pauses.Pause, ...] = ()
+    held: str = ""
 
     @property
     def stuck(self) -> int:
@@ -129,6 +131,8 @@ def snapshot(tx: Transaction, *, silent_s: float, unknown_s: float = UNKNOWN_S) 
         **row._asdict(),
         silent=tuple((s.name, s.silent_s) for s in silent),
         endpoints_off=endpoints.off(tx),
+        paused=tuple(pauses.standing(tx)),
+        held=restored.why_held(tx),
         endpoints_unknown=tuple(one for one in endpoints.watched(tx) if one.silent_s > unknown_s),
     )
 

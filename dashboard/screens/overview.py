@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from dashboard import charts, endpoints, session, turned_away
+from dashboard import charts, endpoints, held, session, turned_away
 from dashboard.charts import Bar
 from dashboard.components import age_caption, database_gone, mode
 from dashboard.house import CHARTS_EVERY, Glance
@@ -40,6 +40,7 @@ def _figures() -> None:
         st.rerun()  # the count in the navigation is drawn in full runs only
     gone = glance.gone_since is not None
     st.title(f"As last counted: {answer(now)}" if gone else answer(now), anchor=False)
+    held.notices(now)
     endpoints.notices(now)
     _links(now, glance)
     _metrics(now)
@@ -71,6 +72,7 @@ def _needs(now: Snapshot) -> list[str]:
         needs.append(many(now.for_people, "send waits for a person", "sends wait for a person"))
     if now.stuck:
         needs.append(many(now.stuck, "piece of work is stuck", "pieces of work are stuck"))
+    needs += held.needs(now)
     if now.endpoints_off:
         needs.append(endpoints.off_words(now))
     if now.conflicts:

@@ -9,7 +9,7 @@ from streamlit import config
 from streamlit.testing.v1 import AppTest
 
 from dashboard.screens.overview import _workers, answer
-from ledger import endpoints, refusals
+from ledger import endpoints, pauses, refusals
 from ledger.database import Transaction
 from ledger.endpoints import Endpoint, Off
 from ledger.refusals import Refusal
@@ -77,6 +77,21 @@ def test_an_endpoint_that_is_off_or_not_known_is_said_on_overview_and_events(app
         assert not any("evil" in one.value for one in (*page.error, *page.info)), "an address is not ours"
         named = [str(block.proto.body) for block in page.main if block.type == "html"]
         assert any("ep_[x](https://evil.example), https://evil.example/**</bdi>" in words for words in named)
+
+
+def test_what_is_not_sent_is_said_with_until_when_and_why(app: App, house: House) -> None:
+    full(house)
+    house.db.run(lambda tx: pauses.pause(tx, "post-[x](https://evil.example)", "It said: 429 **slow down**"))
+    house.run("UPDATE nottwice.installation SET place = 'server 1, database 2, table 3'")
+    at = app(person=2)
+    assert "sending is held, 1 account is paused" in titles(at)[0]
+    (held,) = [one.value for one in at.error]
+    assert held.startswith("**Nothing is sent**, and ") and "nottwice release" in held
+    (paused,) = [one.value for one in at.warning]
+    assert paused.startswith("**Account post") and "is paused.**" in paused and "(https://evil" not in paused
+    told = [str(block.proto.body) for block in at.main if block.type == "html"]
+    assert any("It is in another database than it was." in words for words in told)
+    assert any("Until " in words and "It said: 429 **slow down**" in words for words in told)
 
 
 def switched_off(house: House) -> None:
