@@ -177,9 +177,9 @@ class Request:
 class Send:
     """One action whole, without its body. `version` and `content_digest` travel with every decision about it.
 
-    `head` is what an e-mail's head says and how long its parts are; empty for roles that see no recipients.
-    `asked_before` counts the requests ever made about it; `successor` is its next generation. What is over its time in
-    `[retention]` is not `kept` any more.
+    `head` is what an e-mail's head says and how long its parts are; empty for roles that see no recipients. `closed_why`
+    says why configuration closed it, in our words. `asked_before` counts the requests ever made about it; `successor` is
+    its next generation. What is over its time in `[retention]` is not `kept` any more.
     """
 
     id: int
@@ -209,6 +209,7 @@ class Send:
     settled_at: datetime | None
     content_kept: bool
     key_kept: bool
+    closed_why: str
     asked_before: int
     successor: int | None
     now: datetime
@@ -219,6 +220,11 @@ class Send:
     decided: Decided | None
     head: Mapping[str, Any]
 
+    @property
+    def is_too_late(self) -> bool:
+        """Nobody sends it any more."""
+        return self.send_before is not None and self.now >= self.send_before
+
 
 ONE = """
 SELECT a.id, a.version, a.content_digest, a.kind, a.about, a.namespace, a.provider, a.account, a.policy, a.cost, a.cost_reason,
@@ -227,6 +233,9 @@ SELECT a.id, a.version, a.content_digest, a.kind, a.about, a.namespace, a.provid
        nottwice.has_moved(a.provider, a.account) AS moved,
        coalesce(r.recipients, '{}') AS recipients, coalesce(r.subject, '') AS subject, now() AS now,
        nottwice.seconds_since(coalesce(a.review_since, a.created_at)) AS waiting_s,
+       coalesce((SELECT CASE WHEN u.role = 'policy' THEN u.why END FROM nottwice.audit u
+                 WHERE u.entity = 'action' AND u.entity_id = a.id AND u.state_after = 'closed' AND u.outcome = 'done' AND a.state = 'closed'
+                 ORDER BY u.id DESC LIMIT 1), '') AS closed_why,
        (SELECT count(*) FROM nottwice.requests q WHERE q.action_id = a.id) AS asked_before,
        (SELECT id FROM nottwice.actions n WHERE n.namespace = a.namespace AND n.key_digest = a.key_digest
                                           AND n.generation = a.generation + 1) AS successor

@@ -108,7 +108,7 @@ def possible(send: Send) -> dict[Decision, str]:
     """What can be decided now, each with its consequence."""
     name, until = provider(send.provider), send.finding.key_until
     captions = {Decision.WAS_SENT: "Nothing goes out. It is closed as sent."}
-    if not review_found.looking_for_evidence(send):
+    if not review_found.looking_for_evidence(send) and not send.is_too_late:
         if _not_sent(send):
             captions[Decision.RESEND_SAME_KEY] = (
                 f"The same e-mail goes to {name}, as if nothing had happened. We have proof that the first one did not go."
@@ -132,6 +132,11 @@ def impossible(send: Send) -> list[str]:
     """Why a choice that people look for is not among them."""
     if review_found.looking_for_evidence(send):
         return [review_found.looking_words(send)]
+    if send.is_too_late and send.send_before:
+        until = f"it was to go out before {clock(send.send_before, send.now)} UTC"
+        return [
+            f"**Sending it again** is not possible: {until}. After that it is worth nothing to whom it should go."
+        ]
     name, until = provider(send.provider), send.finding.key_until
     if _not_sent(send):
         return []
@@ -199,9 +204,12 @@ def _confirm(send: Send, looked: tuple[str, ...], why: str) -> None:
 
 def _approve(send: Send) -> None:
     seen, wait_s = Seen(send.version, send.content_digest), session.house().settings.worker.decided_wait_s
-    st.markdown("**May it go out?**")
+    late = f"It was to go out before {clock(send.send_before, send.now)} UTC." if send.send_before else ""
+    st.markdown("**It is too late for it.**" if send.is_too_late else "**May it go out?**")
     st.caption(
-        "Read the text first. The approval names exactly this content, which is compared again before it is sent. "
+        f"{late} Nothing goes out after that; it is closed by itself."
+        if send.is_too_late
+        else "Read the text first. The approval names exactly this content, which is compared again before it is sent. "
         f"It goes in {wait_s:g} seconds; until then it can be taken back."
     )
 
@@ -210,7 +218,8 @@ def _approve(send: Send) -> None:
             show(send.id, session.act(what, send.id, do, form=session.form_id(send.id, send.version, what)))
 
     approve = lambda tx, act: decisions.approve(tx, send.id, seen, act, wait_s=wait_s)  # noqa: E731
-    press("Approve exactly this text", "approved", approve, "primary")
+    if not send.is_too_late:
+        press("Approve exactly this text", "approved", approve, "primary")
     press(
         "Do not send this", "declined", lambda tx, act: decisions.decline(tx, send.id, seen, act), "secondary"
     )

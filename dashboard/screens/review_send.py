@@ -139,6 +139,11 @@ def _facts(send: Send) -> None:
         [
             ("About", send.about or "–"),
             *([("Waiting", span(send.waiting_s))] if waits else []),
+            *(
+                [("To be sent before", f"{clock(send.send_before, send.now)} UTC")]
+                if send.send_before
+                else []
+            ),
             ("If it goes twice", COSTS[send.cost] + reason),
             (f"Safe key at {name}", safe_key if send.key_kept else "no longer kept"),
         ]

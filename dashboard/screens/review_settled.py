@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 import streamlit as st
 
 from dashboard import components, session
-from dashboard.words import clock_s, day, named, provider
+from dashboard.words import clock_s, day, harmless, named, provider
 from ledger import decisions, views_review
 from ledger.database import Transaction
 from ledger.payload import shown
@@ -92,8 +92,8 @@ def _ended(send: Send) -> None:
     if decided is not None:
         st.success(_closing(decided, send), icon=":material/check_circle:")
     elif send.state == "closed":
-        words = "**Closed.** Nothing more goes out under this key; one e-mail may have gone out."
-        st.info(words, icon=":material/lock:")
+        why = harmless(send.closed_why) or "One e-mail may have gone out."
+        st.info(f"**Closed.** {why} Nothing more goes out under this key.", icon=":material/lock:")
     elif send.state == "failed":
         st.info("**Its time to try was over.** Nothing went out.", icon=":material/timer_off:")
     if send.message_id:
@@ -154,9 +154,14 @@ def _onwards(send: Send) -> None:
 
 
 def _can_be_opened_again(send: Send) -> bool:
-    """What a person closed, unless proof says it went out or a new key has taken its place."""
-    closed = send.state in ("sent", "closed") and send.decided is not None
-    return closed and send.successor is None and send.finding.state is not ActionState.SENT
+    """What a person or a policy closed, unless proof says it went out, a new key has taken its place, or it is too late."""
+    closed = send.state in ("sent", "closed") and (send.decided is not None or bool(send.closed_why))
+    return (
+        closed
+        and not send.is_too_late
+        and send.successor is None
+        and send.finding.state is not ActionState.SENT
+    )
 
 
 def _next_one(send: Send) -> None:
