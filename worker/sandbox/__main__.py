@@ -1,6 +1,7 @@
 """`python -m worker.sandbox`: the sandbox provider as a process, on loopback alone.
 
-With a provider of kind smtp in the configuration it is a mail server too, on NOTTWICE_SANDBOX_SMTP_PORT.
+With a provider of kind smtp in the configuration it is a mail server too, on NOTTWICE_SANDBOX_SMTP_PORT
+(25 above its own port).
 NOTTWICE_SANDBOX_KEY_WINDOW_S is how long it keeps an idempotency key, in seconds (24 h).
 """
 
