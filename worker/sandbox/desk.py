@@ -15,7 +15,7 @@ from worker.sandbox.answers import PLAIN, end
 from worker.sandbox.apis import Invalid
 from worker.sandbox.courier import Courier
 from worker.sandbox.faults import Fault, Faults
-from worker.sandbox.sends import Sends, answered, send_id
+from worker.sandbox.sends import Sends
 from worker.sandbox.store import Conflict, Store, digest
 
 
@@ -41,9 +41,7 @@ class Desk:
         self, store: Store, bearers: Mapping[str, str], faults: Faults, courier: Courier | None
     ) -> None:
         self._store, self._bearers, self._faults, self._courier = store, bearers, faults, courier
-        self.sends = Sends(
-            lambda named: any(send_id(m.message_id) == named for m in store.find(provider="mailera"))
-        )
+        self.sends = Sends(lambda named: any(m.message_id == named for m in store.find(provider="mailera")))
 
     async def agentmail(self, request: Request) -> Response:
         key, ids = request.headers.get("idempotency-key"), request.path_params
@@ -106,7 +104,7 @@ class Desk:
             case "inboxili":
                 return {"status": "sent", "message_id": answer["message_id"]}
             case "mailera":
-                return answered(self.sends, answer)
+                return self.sends.told(answer["message_id"]) or {}
             case _:
                 return dict(answer)
 

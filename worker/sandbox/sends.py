@@ -6,10 +6,9 @@ assumes when nothing else is said.
 
 from __future__ import annotations
 
-import re
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,11 +36,11 @@ class Sends:
         self._is_mail, self._clock, self._lock = is_mail, clock, threading.Lock()
         self._sends: dict[str, Send] = {}
 
-    def begin(self, message_id: str, state: str = "", then: str = "") -> None:
-        """A send under this message id; `state` is what its own answer says, `then` (or it again) what is said later."""
+    def begin(self, named: str, state: str = "", then: str = "") -> None:
+        """A send under this id; `state` is what its own answer says, `then` (or it again) what is said later."""
         says = ((then or state, 0.0),) if state else USUAL
         with self._lock:
-            self._sends.setdefault(send_id(message_id), Send(self._clock(), state, says))
+            self._sends.setdefault(named, Send(self._clock(), state, says))
 
     def told(self, named: str) -> dict[str, Any] | None:
         """The answer to `GET /sends/{id}`, and to the send itself."""
@@ -50,13 +49,3 @@ class Sends:
             if send is not None:
                 return {"id": named, "status": send.word(self._clock())}
         return {"id": named, "status": "sent"} if self._is_mail(named) else None
-
-
-def send_id(message_id: str) -> str:
-    """The id of the send by which a message went out."""
-    return "snd_" + re.sub(r"[^0-9a-z]", "", message_id.partition("@")[0])
-
-
-def answered(sends: Sends, answer: Mapping[str, Any]) -> dict[str, Any]:
-    """The answer to a send that is under way or was."""
-    return sends.told(send_id(str(answer["message_id"]))) or {}

@@ -194,6 +194,9 @@ class Store:
 
 
 def _new_id(provider: str) -> str:
+    """What its answer names: of Mailera's sends the reference, as far as is known, and no Message-ID."""
+    if provider == "mailera":
+        return f"snd_{secrets.token_hex(12)}"
     return f"<{secrets.token_hex(12)}@{provider}.sandbox.example>"
 
 
