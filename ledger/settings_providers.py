@@ -10,19 +10,14 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, model_validator
 
+from ledger.provider_facts import FACTS
 from ledger.settings_mailera import MaileraSpelling
 from ledger.settings_types import Count, Name, PositiveSeconds, Seconds, Table, wrong
 
 Kind = Literal["agentmail", "inboxili", "mailera", "smtp"]
 # As they write themselves; an own name in the configuration is shown as it is.
-LABELS: dict[str, str] = {
-    "agentmail": "AgentMail",
-    "inboxili": "Inboxili",
-    "mailera": "Mailera",
-    "smtp": "SMTP",
-}
-# How long a key is kept. AgentMail's documentation: 24 h after completion. Mailera's article: 24 h. The others have none.
-KEY_WINDOWS_S = {"agentmail": 86_400.0, "mailera": 86_400.0}
+LABELS = {kind: facts.label for kind, facts in FACTS.items()}
+KEY_WINDOWS_S = {kind: facts.key_window_s for kind, facts in FACTS.items() if facts.key_window_s is not None}
 # RFC 5321, 4.5.3.2.6: at least 10 min after the final dot, for a shorter wait makes sends that nobody knows about.
 TIMEOUTS_S = {"smtp": 660.0}
 CANNOT_BE_ASKED = frozenset(("inboxili", "smtp"))  # about a send: they say so at once

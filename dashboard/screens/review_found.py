@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 
 from dashboard.words import clock, clock_s, many, provider, span
+from ledger.provider_facts import FACTS
 from ledger.records import Attempt, OutcomeKind
 from ledger.verdict import VerdictWord
 from ledger.views_review import Send
@@ -25,10 +26,8 @@ POINTS = {OutcomeKind.ACCEPTED: "sent", OutcomeKind.REFUSED: "not_sent", Outcome
 # Our own codes for a try that no answer of the provider ended (worker/providers, worker/sender.py).
 NO_ANSWER = frozenset({"broken", "connect", "deadline", "lease", "lost", "no_message_id"})
 TRIES_SHOWN = 3
-# What each provider can tell, and how late its own log may be (contracts of the two APIs).
 NOTICE = "Notice from "  # how ledger/notices.py names where a webhook came from
-CANNOT_BE_ASKED = frozenset({"inboxili"})
-LOG_LATE_MIN = 5
+LOG_LATE_MIN = 5  # how late a provider's own log may be
 AROUND = timedelta(minutes=1)
 
 
@@ -81,7 +80,7 @@ def rows(send: Send, kind: str) -> list[tuple[str, str, str, str]]:
 
 def can_be_asked(kind: str) -> bool:
     """Whether a provider of this kind has a look-up, so that to look again can bring something."""
-    return kind not in CANNOT_BE_ASKED
+    return kind not in FACTS or FACTS[kind].can_be_asked
 
 
 def _tries(send: Send) -> Iterator[tuple[str, str, str, str]]:
@@ -90,12 +89,15 @@ def _tries(send: Send) -> Iterator[tuple[str, str, str, str]]:
         yield f"{total - TRIES_SHOWN} earlier tries", "See Tries below", "neither", "–"
     for attempt in send.attempts[-TRIES_SHOWN:]:
         name = "First and only try" if total == 1 else f"Try {attempt.number}"
+        name = name if attempt.number else "Since the restore or the copy"
         points = POINTS.get(attempt.outcome, "neither") if attempt.outcome else "neither"
         yield name, tried(attempt), points, clock(attempt.answered_at or attempt.started_at, send.now)
 
 
 def tried(attempt: Attempt) -> str:
     """What came of one try; the provider's own words stand in it. A code is for programs, so it stands in alone."""
+    if not attempt.number:  # supposed by a release: ledger/restored.py
+        return "Nothing is written down; it may have gone out"
     if attempt.outcome is None:
         return "Its worker was stopped before the answer" if attempt.abandoned else "Under way"
     told = attempt.reason or attempt.code
@@ -123,6 +125,20 @@ def how_to_find_out(send: Send) -> str:
     """Markdown of our own words: where to look, for when, and what a find or a miss means."""
     name, (first, last) = provider(send.provider), minutes(send)
     between = f"**between {clock(first, send.now)} and {clock(last)} UTC**"
+    if any(attempt.outcome is OutcomeKind.IN_FLIGHT for attempt in send.attempts):
+        return _whose_key(name) + _where_to_look(name, between)
+    return _where_to_look(name, between)
+
+
+def _whose_key(name: str) -> str:
+    """Our content never changes: what else may have used the key."""
+    return (
+        f"{name} said that our key is under way, or came with other content. Does another installation, or a script, send by "
+        "this account with our keys? What went out under the key may be theirs.\n\n"
+    )
+
+
+def _where_to_look(name: str, between: str) -> str:
     return (
         f"1. In {name}'s own log, look for mail to the address and with the subject below, {between}.\n"
         "2. Or ask the customer whether it came.\n\n"

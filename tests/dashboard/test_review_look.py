@@ -12,6 +12,7 @@ from dashboard.screens.review_look import _waits_for
 from ledger import lookups
 from ledger.database import Database
 from ledger.records import Answered, CannotBeAsked, Looked, LookUp, PointsTo, Sighting, Unanswered
+from ledger.settings import ProviderSettings
 from ledger.views_lookups import Looks
 from tests.dashboard.conftest import App
 from tests.fix_sandbox import claimed
@@ -66,7 +67,10 @@ def test_the_console_knows_who_can_be_asked(kind: str) -> None:
     question = LookUp(
         1, 1, claimed(mail("a@b.example", "x")).lease.token, kind, kind, "nt-1", b"{}", NOW, NOW
     )
-    answer = KINDS[kind]("p", "http://127.0.0.1:9", "key").look_up(question, 1.0)
+    mail_server = {"base_url": "smtp://127.0.0.1:9", "user": "us"}
+    more = mail_server if kind == "smtp" else {"base_url": "http://127.0.0.1:9"}
+    table = ProviderSettings.model_validate({"kind": kind, "key": "k", **more})
+    answer = KINDS[kind]("p", table, "key").look_up(question, 1.0)
     assert isinstance(answer, CannotBeAsked) is not can_be_asked(kind)
 
 
