@@ -192,6 +192,7 @@ class Settings(Tables):
             pool_size=pool_size or self.database.pool_size,
             pool_wait_s=self.database.pool_wait_s,
             connect_timeout_s=self.database.connect_timeout_s,
+            silence_s=self.database.silence_s,
             pre_ping=pre_ping,
             prepare=prepare and (self.database.direct or not self.database_url),
         )

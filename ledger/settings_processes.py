@@ -85,6 +85,9 @@ class DatabaseSettings(Table):
     pool_size: Count = 5
     pool_wait_s: PositiveSeconds = 5.0
     connect_timeout_s: Count = 5
+    silence_s: PositiveSeconds = (
+        15.0  # a line over which nothing comes back for so long is given up as broken
+    )
     direct: bool = (
         False  # no pooler on the way: the receiver's statements are prepared once, which saves it a fifth
     )

@@ -22,7 +22,10 @@ class Loss(StrEnum):
 
 
 class Proxy:
-    """Listens on a port of its own. `lose` says what befalls the next commits; `lost` how many it befell."""
+    """Listens on a port of its own. `lose` says what befalls the next commits; `lost` how many it befell.
+
+    While `takes` is not set, what a client sends is not taken from the line: as from a network that is gone.
+    """
 
     def __init__(self, server_socket: str) -> None:
         self._server_socket = server_socket
@@ -30,6 +33,8 @@ class Proxy:
         self._loss: Loss | None = None
         self._left = self.lost = 0
         self._lock = threading.Lock()
+        self.takes = threading.Event()
+        self.takes.set()
         self._lines: list[_Line] = []
         self._accepting = threading.Thread(target=self._accept)
         self._accepting.start()
@@ -44,6 +49,7 @@ class Proxy:
 
     def close(self) -> None:
         """Whoever still talks is cut off."""
+        self.takes.set()
         self._listener.shutdown(socket.SHUT_RDWR)
         self._accepting.join()
         self._listener.close()
@@ -87,7 +93,7 @@ class _Line:
 
     def _there(self) -> None:
         with suppress(OSError):
-            while data := self._client.recv(65_536):
+            while self._proxy.takes.wait() and (data := self._client.recv(65_536)):
                 self._sent += data
                 loss = self._proxy.befalls() if self._stores() else None
                 if loss is Loss.COMMIT:

@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
-import pytest
+import sys
+import threading
+from functools import partial
+from typing import Any
 
-from ledger.database import Database
+import psycopg
+import pytest
+import sqlalchemy as sa
+
+from ledger.database import Database, Transaction
+from ledger.errors import Unavailable
+from tests.fix_proxy import Proxy, between
+
+WITHIN_S = 30.0
+MORE_THAN_A_LINE_HOLDS = 40_000_000  # bytes: both ends' buffers are smaller
 
 
 @pytest.mark.parametrize("opened", ["before", "after"])
@@ -19,3 +31,42 @@ def test_a_connection_given_back_after_the_end_is_closed(database_url: str, open
             database.close()
         assert raw is not None and not raw.closed
     assert raw.closed
+
+
+def test_a_silent_line_is_bounded_by_options_of_our_end(database_url: str) -> None:
+    """libpq sets them on its socket; the server, and a pooler on the way, hear of none of them."""
+    over_tcp = sa.make_url(database_url).set(host="127.0.0.1", port=1, query={"keepalives_idle": "77"})
+    watched = Database(over_tcp, silence_s=6.0)
+    asked: list[dict[str, Any]] = []
+    sa.event.listen(watched.engine, "do_connect", lambda _d, _r, _args, options: asked.append(options))
+    with pytest.raises(Unavailable), watched.transaction():
+        pass
+    given = psycopg.conninfo.conninfo_to_dict("", **asked[0])
+    silence = {name: given[name] for name in given if name.startswith(("tcp_", "keepalives"))}
+    assert {name: int(value) for name, value in silence.items()} == {
+        "tcp_user_timeout": 6000,
+        "keepalives_idle": 77,  # the URL's own
+        "keepalives_interval": 2,
+        "keepalives_count": 2,
+    }
+    assert "options" not in given
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such bound on what was sent")
+def test_what_the_line_does_not_take_is_not_waited_for(database_url: str) -> None:
+    with between(database_url) as (proxy, through):
+        database = Database(through, silence_s=0.5)
+        in_the_end = threading.Timer(WITHIN_S, proxy.takes.set)  # without a bound it is waited for until then
+        in_the_end.start()
+        with pytest.raises(Unavailable):
+            database.run(partial(_send_into_the_void, proxy))
+        in_the_end.cancel()
+        proxy.takes.set()
+        assert database.run(lambda tx: tx.one("SELECT 1"))[0] == 1
+        database.close()
+
+
+def _send_into_the_void(proxy: Proxy, tx: Transaction) -> None:
+    tx.one("SELECT 1")
+    proxy.takes.clear()
+    tx.one("SELECT length(:text)", text="x" * MORE_THAN_A_LINE_HOLDS)
