@@ -27,13 +27,13 @@ EXISTS = "An action of this key exists by now."
 COPY = """
 INSERT INTO nottwice.actions AS new (namespace, action_key, key_digest, generation, kind, about, event_id, provider, account, provider_key,
         reference, policy, cost, cost_reason, content_digest, key_window_s, key_margin_s, evidence_s, retry_until,
-        send_before, state, due_at, decided_send)
+        send_before, tells, state, due_at, decided_send)
 SELECT o.namespace, o.action_key, o.key_digest, o.generation + 1, o.kind, o.about, o.event_id, o.provider, o.account,
        CASE WHEN o.key_window_s IS NOT NULL THEN k.key END,
        'nt-' || left(encode(sha256(nottwice.part('reference') || nottwice.part(convert_to(k.key, 'UTF8'))), 'hex'), 16),
        o.policy, o.cost, o.cost_reason, o.content_digest, o.key_window_s, o.key_margin_s, o.evidence_s,
        now() + make_interval(secs => :wait_s) + greatest(o.retry_until - o.created_at, interval '1 hour'),
-       o.send_before, 'approved', now() + make_interval(secs => :wait_s), true
+       o.send_before, o.tells, 'approved', now() + make_interval(secs => :wait_s), true
 FROM nottwice.actions o,
      LATERAL (SELECT nottwice.provider_key(o.namespace, o.account, o.key_digest, o.generation + 1) AS key) k
 WHERE o.id = :id

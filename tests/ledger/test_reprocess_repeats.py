@@ -58,6 +58,20 @@ def test_a_repeat_is_the_next_generation_with_the_same_content_and_a_key_of_its_
     assert shop.workshop.value("SELECT made_action_id FROM nottwice.reprocess_rows") == made
 
 
+def test_a_repeat_differs_from_what_it_repeats_only_where_it_must(shop: Shop) -> None:
+    """Whatever an action is given later on, its repeat has it too."""
+    (one,) = sent(shop)
+    shop.workshop.run(
+        "UPDATE nottwice.actions SET about = 'INV-1', tells = true, send_before = now() + interval '1 day', version = version + 1"
+    )
+    shop.finish(shop.repeat(action_ids=(one,)))
+    rows = shop.workshop.rows("SELECT to_jsonb(a) AS a FROM nottwice.actions a ORDER BY id")
+    old, new = (row.a for row in rows)
+    its_own = {"id", "generation", "provider_key", "reference", "created_at", "retry_until", "version"}
+    of_its_way = {"state", "due_at", "decided_send", "settled_at"}
+    assert {name for name in old if old[name] != new[name]} == its_own | of_its_way
+
+
 def test_it_can_be_taken_back_before_it_goes_out(shop: Shop) -> None:
     (one,) = sent(shop)
     shop.repeat(action_ids=(one,))
