@@ -143,16 +143,21 @@ def test_no_more_is_under_way_than_may_be_and_the_pace_is_kept(shop: Shop) -> No
     ids = shop.sell(6)
     run = shop.recompute(*ids)
     shop.workshop.run("UPDATE nottwice.reprocess_runs SET under_way_max = 2, pace_per_s = 0.001")
-    turns = [shop.turn() for _ in range(2)]
-    assert [turn.begun for turn in turns if turn] == [1, 1]  # at its pace: one a turn
+    rules = shop.workshop.settings(more=POST).rules
+    for _ in range(2):  # at its pace: one a turn, and then none for 1,000 s
+        assert shop.turn() == reprocess_running.Turn(run, 1, False)
+        assert shop.by_worker.run(lambda tx: reprocess_running.turn(tx, rules)) is None
     assert shop.turn() == reprocess_running.Turn(run, 0, False)  # two are under way
     shop.work_off()
-    rules = shop.workshop.settings(more=POST).rules
-    assert (
-        shop.by_worker.run(lambda tx: reprocess_running.turn(tx, rules)) is None
-    )  # the next one is not due yet
-    shop.turn()
-    assert [state for state, _ in shop.rows(run)].count("done") == 2
+    assert shop.turn() == reprocess_running.Turn(run, 1, False)
+    assert [state for state, _ in shop.rows(run)] == [
+        "done",
+        "done",
+        "working",
+        "waiting",
+        "waiting",
+        "waiting",
+    ]
 
 
 def test_two_runs_go_on_side_by_side(shop: Shop) -> None:
