@@ -11,9 +11,11 @@ from uuid import uuid4
 
 import pytest
 import sqlalchemy as sa
+from typer.testing import CliRunner
 
 from ledger import actions, decisions, restored
 from ledger.check import Level, findings
+from ledger.cli import app
 from ledger.database import Database
 from ledger.embedded import PORT, Cluster
 from ledger.embedded_place import settle
@@ -191,3 +193,44 @@ def test_the_database_lets_nobody_release_without_an_entry(sends: Sends, login: 
         with pytest.raises(sa.exc.DBAPIError):
             run(lambda tx, sql=sql: tx.execute(sql) and None, role=role)
     assert looked(sends) == OTHER_SERVER
+
+
+# ── The command ───────────────────────────────────────────────────────────────────────────────────────
+
+PEOPLE = """
+[[console.people]]
+name = "Bo"
+email = "bo@example.com"
+role = "{role}"
+"""
+
+
+def test_the_command_looks_and_releases_in_a_persons_name(
+    sends: Sends, login_url: Callable[[str], str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NOTTWICE_HOME", str(tmp_path))
+    monkeypatch.setenv("DATABASE_URL", login_url("nottwice_console"))
+    file = tmp_path / "nottwice.toml"
+    file.write_text(PEOPLE.format(role="engineer"))
+
+    def said(*arguments: str) -> tuple[int, str]:
+        done = CliRunner().invoke(app, ["release", *arguments])
+        return done.exit_code, " ".join(done.output.split())
+
+    named = ("--as", "bo@example.com", "--reason", "restored")
+    assert said() == (0, "Nothing is held: this ledger is where it was.")
+    sends.proposed(KEYED), sends.proposed(KEYLESS)
+    sends.sql(ELSEWHERE)
+    code, words = said()
+    assert (
+        code == 1
+        and words.startswith(f"Nothing is sent: {OTHER_SERVER}")
+        and "1 go by providers with keys" in words
+    )
+    assert said("--as", "bo@example.com")[0] == 2
+    assert said(*named) == (1, "Not released: You can read this. Support or admin decides.")
+    file.write_text(PEOPLE.format(role="support"))
+    assert said(*named) == (0, "Released, as Bo. Sends that may have gone out since: 2.")
+    assert said(*named) == (1, "Not released: It is not held. Nothing was done.")
+    entries = sends.rows("SELECT outcome FROM nottwice.audit WHERE act = 'release sending' ORDER BY id")
+    assert [entry.outcome for entry in entries] == ["refused", "done", "refused"]

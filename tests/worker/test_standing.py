@@ -6,9 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ledger.embedded import Cluster
-from ledger.restored import SET_BACK
+from ledger.restored import OTHER_SERVER, SET_BACK
 from ledger.settings import Settings
-from tests.fix_sandbox import Sandbox
+from tests.fix_sandbox import Sandbox, until
 from tests.fix_sender import POST, Senders, pump_until, state_of
 from tests.fix_worker import Notes, Workshop
 from worker.standing import FILE, StandingWatch, _files_of
@@ -38,6 +38,19 @@ def test_a_backup_put_back_in_place_is_noticed_by_what_the_home_remembers(
     watch(workshop, settings).look()
     assert [note["why"] for note in notes.of("sending is held")] == [SET_BACK]
     assert sender.pump() == 0 and len(sandbox.requests) == 1
+
+
+def test_a_ledger_that_is_moved_under_a_running_sender_is_held_before_the_call(
+    workshop: Workshop, sandbox: Sandbox, senders: Senders, propose_one: Callable[..., int], notes: Notes
+) -> None:
+    """Nobody has looked yet: the judge refuses, and the send is not claimed again and again until somebody does."""
+    sender, action = senders(timeout_s=15.0), propose_one()
+    workshop.run("UPDATE nottwice.installation SET place = 'server 1, database 2, table 3'")
+    assert sender.pump() == 1
+    notes.wait_for("action handed back", action_id=action, state="approved")
+    until(lambda: sender.calls == 0, 15)
+    assert sender.pump() == 0 and not sandbox.requests
+    assert workshop.value("SELECT held_why FROM nottwice.installation") == OTHER_SERVER
 
 
 def test_a_mark_that_cannot_be_read_or_kept_holds_nothing(workshop: Workshop, notes: Notes) -> None:
