@@ -72,7 +72,10 @@ def read(event: Event, source: SourceSettings, account: str) -> list[Notice]:
     ):  # the configuration was read again, and it means nothing any more
         return []
     what = What(source.notice_types[event.type])
-    document = payload.parse(event.body)
+    try:
+        document = payload.parse(event.body)
+    except payload.Malformed:
+        raise SetAside("Its content is no JSON, so nobody can say what it is about.") from None
     found = _agentmail if source.kind == "agentmail" else _by_paths
     return [
         Notice(

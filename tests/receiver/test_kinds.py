@@ -58,7 +58,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
          "line 4: [sources.a] key_path is not for kind agentmail, which has its own rules; kinds "),
         (HEAD.format(kind="agentmail") + 'key_path = "id"\n', " and message.com take it.\n"),
         (HEAD.format(kind="agentmail") + 'message_path = "id"\n',
-         "line 4: [sources.a] message_path is not for kind agentmail, which has its own rules; kind inboxili takes it."),
+         "line 4: [sources.a] message_path is not for kind agentmail, which has its own rules; kinds generic, inboxili and mailera take"),
         (HEAD.format(kind="inboxili") + 'signature_header = "X"\n', "line 4: [sources.a] signature_header is not for kind"),
         (HEAD.format(kind="inboxili") + 'type_path = ""\n', "line 4: [sources.a] type_path is empty"),
         (HEAD.format(kind="agentmail"), "line 3: [sources.a] secrets has a secret that is none of AgentMail's"),

@@ -13,6 +13,7 @@ from agentmail import events as published
 
 from ledger import inbox
 from ledger.notices import Notice, What
+from ledger.receiver import sources
 from ledger.records import Delivery, Event, digest_of
 from ledger.settings import Settings, load
 from tests.fix_worker import WRITER, Notes, Workshop
@@ -132,6 +133,50 @@ def test_our_label_counts_where_it_is_sent_along(settings: Settings) -> None:
     }
     (found,) = read(settings, event(json.dumps(body).encode(), "message.sent"))
     assert (found.reference, found.occurred_at) == ("nt-0123456789abcdef", ACCEPTED_AT)
+
+
+# A mail server's own webhooks, or those of a gateway between: what each type means and where it stands is configuration.
+RELAYED = """
+[sources.relay]
+kind = "{kind}"
+secrets = ["s"]
+signature_header = "X-Signature"
+timestamp_header = "X-Time"
+timestamp_unit = "s"
+signed = "{{timestamp}}.{{body}}"
+encoding = "hex"
+algorithm = "sha256"
+secret_form = "text"
+key_path = "event.id"
+type_path = "event.type"
+provider = "post"
+notices = {{ "mail.delivered" = "delivered", "mail.bounced" = "bounced" }}
+message_path = "mail.message_id"
+recipient_path = "mail.rcpt"
+time_path = "event.at"
+reference_path = "mail.tag"
+
+[providers.post]
+kind = "inboxili"
+key = "k"
+"""
+
+
+@pytest.mark.parametrize("kind", ["generic", "mailera"])
+def test_a_source_of_ones_own_tells_what_became_of_a_providers_mail(
+    configured: Callable[..., Settings], kind: str
+) -> None:
+    settings = configured(RELAYED.format(kind=kind))
+    assert sources.mistakes(settings) == []
+    body = {
+        "event": {"at": AT.isoformat()},
+        "mail": {"message_id": "<m1@ours>", "rcpt": "ann@example.com", "tag": "nt-1"},
+    }
+    (found,) = read(settings, event(json.dumps(body).encode(), "mail.bounced", "relay"))
+    assert found == Notice("post", "<m1@ours>", What.BOUNCED, AT, ("ann@example.com",), "", "nt-1")
+    assert read(settings, event(b"{}", "mail.opened", "relay")) == []
+    with pytest.raises(SetAside, match="no JSON"):
+        read(settings, event(b"type=mail.bounced", "mail.bounced", "relay"))
 
 
 HOSTILE: list[Any] = [

@@ -18,6 +18,7 @@ from ledger.receiver.sources.complaints import complaints
 from ledger.receiver.sources.signed_string import SignedString
 from ledger.receiver.sources.signing import SECRET_BYTES_MIN, decoded, fresh, matches_any
 from ledger.settings import SourceSettings
+from ledger.settings_sources import NOTICE_PATHS
 
 SIGNING = frozenset(
     (
@@ -25,6 +26,8 @@ SIGNING = frozenset(
         *("timestamp_header", "timestamp_unit", "algorithm", "secret_form"),
     )
 )
+# Where such a body says what became of a message of ours.
+TELLING = frozenset(("notices", *NOTICE_PATHS))
 NAMING = frozenset(
     (
         *("key_header", "key_path", "key_with", "key_spelling", "type_header", "type_path", "type_otherwise"),

@@ -7,7 +7,7 @@ content are one, whatever happened, and `ignored_members` are no part of it.
 
 from __future__ import annotations
 
-from ledger.receiver.sources.configured import NAMING, SIGNING, Configured
+from ledger.receiver.sources.configured import NAMING, SIGNING, TELLING, Configured
 from ledger.receiver.sources.facts import Facts
 
 
@@ -28,5 +28,5 @@ class Generic(Configured):
         resource_ids="the user's own",
         lists=True,
         retries="the sender's own",
-        takes=SIGNING | NAMING | {"key_from_body", "type_constant"},
+        takes=SIGNING | NAMING | TELLING | {"key_from_body", "type_constant"},
     )

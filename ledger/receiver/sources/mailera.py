@@ -9,7 +9,7 @@ the two ids by their documented meaning, because their names do not tell which o
 
 from __future__ import annotations
 
-from ledger.receiver.sources.configured import NAMING, SIGNING, UNPUBLISHED, Configured
+from ledger.receiver.sources.configured import NAMING, SIGNING, TELLING, UNPUBLISHED, Configured
 from ledger.receiver.sources.facts import Facts
 
 
@@ -30,5 +30,5 @@ class Mailera(Configured):
         event_time="not published: `time_path`",
         resource_ids="not published",
         lists=True,
-        takes=SIGNING | NAMING,
+        takes=SIGNING | NAMING | TELLING,
     )
