@@ -107,3 +107,13 @@ def test_an_answer_that_fills_the_memory_is_unknown(
     assert isinstance(outcome, Unknown)
     assert outcome.code != "deadline"
     assert written < 20_000_000
+
+
+@EACH
+@pytest.mark.parametrize("ahead", ["100 Continue", "102 Processing", "103 Early Hints"])
+def test_what_comes_ahead_of_an_answer_is_not_the_answer(
+    raw_server: Callable[[Script], RawServer], kind: str, ahead: str
+) -> None:
+    good = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(GOOD), GOOD)
+    server = raw_server(send(f"HTTP/1.1 {ahead}\r\nLink: </x>\r\n\r\n".encode() * 3 + good))
+    assert isinstance(outcome_at(kind, server.url), Accepted)

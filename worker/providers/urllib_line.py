@@ -48,6 +48,14 @@ def urlopen(request: urllib.request.Request, *, timeout: float) -> Any:
 
 
 class _Answer(http.client.HTTPResponse):
+    def _read_status(self) -> tuple[str, int, str]:
+        """Past what comes ahead of the answer (RFC 9110, 15.2): http.client takes a 102 or 103 for the answer itself."""
+        while True:
+            version, status, reason = super()._read_status()  # type: ignore[misc]
+            if not 101 < status < 200:
+                return version, status, reason
+            http.client.parse_headers(self.fp)
+
     def read(self, amt: int | None = None) -> bytes:
         """As it comes, but never more than an answer can have."""
         if amt is not None or (self.length is not None and self.length <= wire.BODY_BYTES_MAX):

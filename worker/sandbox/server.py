@@ -17,6 +17,7 @@
     GET    /                   the provider's own log, for a person; `?to=` and `?provider=` narrow it
     GET    /healthz            200
 
+Beside the routes under /sandbox/ stand those of the APIs; `post.py` is the mail server, with the same log and faults.
 A fault is a JSON object; `faults.py` says what it can do. `{"provider": "inboxili", "accept_then_silence": true}`:
 the next e-mail through Inboxili is accepted, and its sender never learns it.
 """
