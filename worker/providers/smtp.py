@@ -8,21 +8,18 @@ attempt: a log can be searched for it.
 
 from __future__ import annotations
 
-import smtplib
 import ssl
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 from ledger.records import Accepted, CannotBeAsked, ClaimedAction, Looked, LookUp, NotSent, Outcome, Refused
 from ledger.settings_providers import ProviderSettings
 from worker.providers.content import Unsendable
-from worker.providers.smtp_answers import Ended, Step, classify
-from worker.providers.smtp_line import Lost, Reply, Session
+from worker.providers.smtp_answers import Ended, classify
+from worker.providers.smtp_conversation import arrive, envelope, hand_over
+from worker.providers.smtp_line import Reply, Session
 from worker.providers.smtp_message import Letter, letter, message_id_of
 from worker.providers.wire import Line, within
-
-GO_ON = 354
 
 
 class Smtp:
@@ -33,7 +30,6 @@ class Smtp:
     def __init__(self, name: str, table: ProviderSettings, password: str) -> None:
         self.name = name
         self._table, self._password = table, password
-        self._host, self._port = table.server
         self._tls = ssl.create_default_context() if table.security != "plain" else None
 
     def send(self, action: ClaimedAction, deadline_s: float) -> Outcome:
@@ -53,14 +49,12 @@ class Smtp:
             named = ""
         return CannotBeAsked(f"A mail server cannot be asked about a send. Search its log{named}.")
 
-    # ── The conversation ──────────────────────────────────────────────────────────────────────────────
-
     def _outcome(self, line: Line, written: Letter, deadline_s: float) -> Outcome:
         session = Session(line, self._table.helo, self._table.step_s, time.monotonic() + deadline_s)
         try:
-            self._arrive(session)
-            refused = self._envelope(session, written)
-            reply = self._hand_over(session, line, written)
+            arrive(session, self._table, self._tls, self._password)
+            refused = envelope(session, written)
+            reply = hand_over(session, line, written)
         except Unsendable as error:
             return Refused(f"Nothing was sent: {error}", "unsendable")
         except Ended as ended:
@@ -68,97 +62,6 @@ class Smtp:
         finally:
             session.leave()
         return Accepted(written.message_id, None, _note(reply, refused))
-
-    def _arrive(self, session: Session) -> None:
-        """As far as a mail server that knows us."""
-        at_once = self._tls if self._table.security == "tls" else None
-        with step("connect"):
-            session.connect_to(self._host, self._port)
-        if at_once is not None:
-            with step("tls"):
-                session.secure(at_once, self._host)
-        good("greeting", session.read)
-        good("hello", session.hello)
-        if self._table.security == "starttls" and self._tls is not None:
-            good("tls", lambda: session.say("STARTTLS"))
-            with step("tls"):
-                session.secure(self._tls, self._host)
-            good("hello", session.hello)
-        if self._table.user:
-            self._sign_in(session)
-
-    def _sign_in(self, session: Session) -> None:
-        with step("sign-in"):
-            try:
-                session.login(self._table.user, self._password)
-            except smtplib.SMTPAuthenticationError as error:
-                raise Ended("sign-in", Reply.of(error.smtp_code, error.smtp_error)) from None
-            except (smtplib.SMTPException, UnicodeError) as error:  # no way to sign in that both know
-                raise Ended("sign-in", Reply(500, type(error).__name__)) from None
-
-    def _envelope(self, session: Session, written: Letter) -> list[str]:
-        """Sender and recipients; those that were refused, in the server's words. At least one was taken."""
-        good("MAIL", lambda: session.say("MAIL", f"FROM:<{written.sender}>{_options(session, written)}"))
-        replies = {}
-        for recipient in written.recipients:
-            with step("RCPT"):
-                replies[recipient] = session.say("RCPT", f"TO:<{recipient}>")
-        refused = {one: reply for one, reply in replies.items() if not reply.is_good}
-        if len(refused) == len(replies):
-            raise Ended(
-                "RCPT", min(refused.values(), key=lambda reply: reply.code)
-            )  # one that may yet be taken
-        # By their place, for a note is kept longer than the addresses are.
-        return [
-            f"number {n} of {len(replies)} ({reply.code})"
-            for n, reply in enumerate(replies.values(), 1)
-            if not reply.is_good
-        ]
-
-    def _hand_over(self, session: Session, line: Line, written: Letter) -> Reply:
-        with step("DATA"):
-            reply = session.say("DATA")
-            if reply.code != GO_ON:
-                raise Ended("DATA", reply)
-            line.leave()
-        return good("dot", lambda: session.text(written.data))
-
-
-@contextmanager
-def step(name: Step) -> Iterator[None]:
-    """A step of the conversation; what breaks it ends it. Raises Ended."""
-    try:
-        yield
-    except (Ended, Unsendable):
-        raise
-    except Exception as error:
-        words = str(error) if isinstance(error, Lost) else type(error).__name__
-        raise Ended(name, None, words) from error
-
-
-def good(name: Step, ask: Callable[[], Reply]) -> Reply:
-    """A step whose reply must be 2yz. Raises Ended."""
-    with step(name):
-        reply = ask()
-        if not reply.is_good:
-            raise Ended(name, reply)
-        return reply
-
-
-def _options(session: Session, written: Letter) -> str:
-    """What MAIL says besides. Raises Unsendable where the server cannot take this message."""
-    given = ""
-    if session.has_extn("size"):
-        most = session.esmtp_features["size"]
-        if most.isdecimal() and 0 < int(most) < len(written.data):
-            raise Unsendable(f"it has {len(written.data)} bytes, and the mail server takes {int(most)}.")
-        given += f" SIZE={len(written.data)}"
-    if written.unicode:
-        if not session.has_extn("smtputf8"):
-            raise Unsendable("an address is not ASCII, and the mail server takes no such address (SMTPUTF8).")
-        session.command_encoding = "utf-8"
-        given += " BODY=8BITMIME SMTPUTF8"
-    return given
 
 
 def _note(reply: Reply, refused: list[str]) -> str:
