@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import product
 
@@ -218,6 +219,27 @@ def test_every_short_history(policy: Policy, clues: list[Evidence]) -> None:
             attempts[::-1], clues, window(key, over=over, decided=decided), NOW, policy=policy
         )
         assert backwards.state is found.state, "the last answer is worth no more than any other"
+
+
+@pytest.mark.parametrize("policy", Policy)
+@pytest.mark.parametrize("clues", CLUES, ids=["none", "hint", "sent", "not sent"])
+def test_no_short_history_lets_anything_out_too_late(policy: Policy, clues: list[Evidence]) -> None:
+    short = [
+        outcomes for outcomes in histories() if len(outcomes) < 3
+    ]  # a third changes nothing here, and costs six times as much
+    for outcomes, key, decided in product(short, (KEY, NO_KEY), (False, True)):
+        attempts, before = tries(*outcomes), window(key, decided=decided)
+        late = replace(before, send_before=NOW)
+        found, in_time = (verdict(attempts, clues, one, NOW, policy=policy) for one in (late, before))
+        assert found.state is not S.APPROVED
+        assert in_time.state in (found.state, S.APPROVED), (
+            "it closes what would be tried, and changes nothing else"
+        )
+        assert found.verdict is in_time.verdict, "being late makes nobody know more or less"
+        if found.state is S.CLOSED and unsettled(attempts, clues):
+            assert policy is Policy.DROP
+        far = replace(before, send_before=NOW + timedelta(microseconds=1))
+        assert verdict(attempts, clues, far, NOW, policy=policy) == in_time
 
 
 def test_each_state_a_verdict_can_give_is_a_known_transition() -> None:
