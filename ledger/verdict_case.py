@@ -17,7 +17,7 @@ def unsettled(attempts: Sequence[Attempt], evidence: Sequence[Evidence] = ()) ->
     proofs = [e.observed_at for e in evidence if e.proof and e.points_to is PointsTo.NOT_SENT]
     settled_until = max(proofs, default=None)
     return [
-        a for a in attempts if is_uncertain(a) and (settled_until is None or a.started_at > settled_until)
+        a for a in attempts if is_uncertain(a) and (settled_until is None or a.started_at >= settled_until)
     ]
 
 

@@ -10,8 +10,6 @@ import contextlib
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
-from itertools import product
 from uuid import uuid4
 
 import pytest
@@ -20,7 +18,6 @@ from ledger import actions, answers, decisions
 from ledger.errors import Declined, LeaseLost
 from ledger.records import (
     Accepted,
-    Attempt,
     AttemptRef,
     ClaimedAction,
     Decision,
@@ -29,16 +26,13 @@ from ledger.records import (
     KindRules,
     NotSent,
     Outcome,
-    OutcomeKind,
     Person,
     PointsTo,
     Policy,
     Refused,
     Unknown,
-    Window,
 )
 from ledger.states import ActionState
-from ledger.verdict import verdict
 from tests.fix_sends import DAY_S, KEYED, KEYLESS, Sends
 
 S = ActionState
@@ -213,43 +207,3 @@ def test_no_second_mail_without_a_word(sends: Sends, policy: Policy, rules: Kind
             life.holds()
         ends.add(sends.state(action_id))
     assert len(ends) >= 3, f"the lives were not lively enough: {ends}"
-
-
-# ── The same on paper, for every life of three tries ──────────────────────────────────────────────────
-
-START = datetime(2026, 11, 30, tzinfo=UTC)
-TRIES = [(went, told) for went, way in ((True, WENT), (False, DID_NOT)) for told in way]
-GAPS_S = (1.0, 0.5 * DAY_S, DAY_S - 300)
-SEEN: dict[tuple[bool, str], OutcomeKind | None] = {
-    (True, "answer"): OutcomeKind.ACCEPTED,
-    (False, "answer"): OutcomeKind.NOT_SENT,
-    (False, "refused"): OutcomeKind.REFUSED,
-    (False, "busy"): OutcomeKind.IN_FLIGHT,
-}
-
-
-def on_paper(went: bool, told: str, number: int, at: datetime) -> Attempt:
-    """What the ledger has of a try: its answer, no answer it can use, or nothing (`never` and `late`)."""
-    gone = told in ("never", "late")
-    outcome = None if gone else SEEN.get((went, told), OutcomeKind.UNKNOWN)
-    message = "<m>" if outcome is OutcomeKind.ACCEPTED else None
-    return Attempt(number, "a", at, None if gone else at, outcome, gone, message_id=message)
-
-
-@pytest.mark.parametrize("key_s", [DAY_S, None], ids=["key", "no key"])
-@pytest.mark.parametrize("policy", Policy)
-def test_every_life_of_three_tries(policy: Policy, key_s: float | None) -> None:
-    window = Window(key_s, 900.0, START + timedelta(days=9))
-    allowed = 2 if policy is Policy.RESEND and key_s is None else 1
-    for tries in product(product(TRIES, GAPS_S), repeat=3):
-        provider, attempts, now = Provider(), list[Attempt](), START
-        for number, ((went, told), gap_s) in enumerate(tries, 1):
-            if verdict(attempts, [], window, now, policy=policy).state is not S.APPROVED:
-                break
-            if went:
-                provider.takes("key" if key_s else None)
-            attempts.append(on_paper(went, told, number, now))
-            now, provider.clock_s = now + timedelta(seconds=gap_s), provider.clock_s + gap_s
-            found = verdict(attempts, [], window, now, policy=policy)
-            assert len(provider.mails) <= allowed, (tries, found)
-            assert not (found.state in NEVER_WENT and provider.mails), (tries, found)
