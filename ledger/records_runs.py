@@ -10,7 +10,10 @@ from ledger.clock import clock
 
 
 class Mode(StrEnum):
-    """Why a handler runs: for the first time, to work out local results again, or to let chosen actions out once more."""
+    """Why a handler runs: for the first time, to work out local results again, or to say what it would let out once more.
+
+    In both of the latter it creates no action; in the last one nothing that it does is kept but what it proposes.
+    """
 
     FIRST = "first"
     RECOMPUTE = "recompute"

@@ -13,9 +13,12 @@ import sqlalchemy as sa
 
 from ledger import reprocess_stages
 from ledger.database import Transaction
-from ledger.records_reprocess import RowState
+from ledger.records import Mode
+from ledger.records_reprocess import RowState, RunMode
 from ledger.recovery import MORE_ATTEMPTS
 
+# What its handler is told: what a preview leaves behind is what may be chosen to go out once more.
+MODES = {RunMode.RECOMPUTE: Mode.RECOMPUTE, RunMode.PREVIEW: Mode.REPEAT}
 HELD_BY_ANOTHER = "Run {run} works it now."
 
 LOCKED = """
@@ -28,7 +31,7 @@ WHERE id = :id AND state = 'waiting'
 """
 # Its content cannot go meanwhile: whoever strips it takes the row's lock first, and leaves what is pending.
 RECOMPUTE = """
-UPDATE nottwice.events SET state = 'pending', due_at = now(), ended_at = NULL, ending = NULL, mode = 'recompute', run = run + 1,
+UPDATE nottwice.events SET state = 'pending', due_at = now(), ended_at = NULL, ending = NULL, mode = :mode, run = run + 1,
        attempts_max = attempts + :more, version = version + 1
 WHERE id = :id AND version = :version AND state = 'completed' AND content_digest IS NOT NULL
 RETURNING id
@@ -46,5 +49,6 @@ def begin(tx: Transaction, run: sa.Row[Any], row: sa.Row[Any]) -> bool:
         tx, run, run.mode, "event", event.id, version=event.version + 1, before="completed", after="pending"
     )
     tx.execute(BEGIN, id=row.id, event_id=event.id, ending=event.ending, ended_at=event.ended_at)
-    tx.one(RECOMPUTE, id=event.id, version=event.version, more=MORE_ATTEMPTS)
+    mode = MODES[RunMode(run.mode)].value
+    tx.one(RECOMPUTE, id=event.id, version=event.version, mode=mode, more=MORE_ATTEMPTS)
     return True
