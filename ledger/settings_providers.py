@@ -20,7 +20,6 @@ LABELS = {kind: facts.label for kind, facts in FACTS.items()}
 KEY_WINDOWS_S = {kind: facts.key_window_s for kind, facts in FACTS.items() if facts.key_window_s is not None}
 # RFC 5321, 4.5.3.2.6: at least 10 min after the final dot, for a shorter wait makes sends that nobody knows about.
 TIMEOUTS_S = {"smtp": 660.0}
-CANNOT_BE_ASKED = frozenset(("inboxili", "smtp"))  # about a send: they say so at once
 SMTP_PORTS = {"starttls": 587, "tls": 465, "plain": 25}
 # What only one kind can be told.
 OF_ONE_KIND = {
@@ -68,7 +67,7 @@ class ProviderSettings(Table):
     @property
     def look_s(self) -> float:
         """How long a question about a send may take there."""
-        return 0.0 if self.kind in CANNOT_BE_ASKED else self.timeout_s
+        return self.timeout_s if FACTS[self.kind].can_be_asked else 0.0
 
     @model_validator(mode="after")
     def _is_of_its_kind(self) -> Self:
