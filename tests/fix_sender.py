@@ -34,14 +34,24 @@ timeout_s = {timeout_s}
 """
 
 
+@pytest.fixture(params=["agentmail", "mailera"])
+def keyed_kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Each kind of provider that has keys, with the secret that the sandbox takes from it."""
+    kind = str(request.param)
+    monkeypatch.setenv("NOTTWICE_SECRET_POST_KEY", {"agentmail": "am-key", "mailera": "ml-key"}[kind])
+    return kind
+
+
 @pytest.fixture
 def senders(workshop: Workshop, sandbox: Sandbox) -> Iterator[Senders]:
-    """`senders()` makes a sender with the provider `post`; `provider` puts another one in its place."""
+    """`senders()` makes a sender with the provider `post`, of another `kind` if need be; `provider` puts one in its place."""
     opened: list[Database] = []
 
-    def build(provider: Provider | None = None, *, timeout_s: float = 1.0, **worker: Any) -> Sender:
+    def build(
+        provider: Provider | None = None, *, timeout_s: float = 1.0, kind: str = "agentmail", **worker: Any
+    ) -> Sender:
         lines = "\n".join(f"{name} = {value}" for name, value in worker.items())
-        more = POST.format(url=sandbox.url, timeout_s=timeout_s)
+        more = POST.format(url=sandbox.url, timeout_s=timeout_s).replace("agentmail", kind)
         settings = workshop.settings(more=more, worker=lines, lease_s=LEASE_S)
         made: Mapping[str, Provider] = {"post": provider} if provider else providers.build_all(settings)
         database = Database(workshop.url, pool_size=8)

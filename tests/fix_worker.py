@@ -268,7 +268,9 @@ def propose_one(workshop: Workshop) -> Callable[..., int]:
     """Puts one approved e-mail of the account `post` into the ledger; returns the action's id."""
 
     def propose(key: str = "receipt:1", **rules: Any) -> int:
-        email = Email(to=("ada@example.com",), subject="Receipt", text="Paid.", inbox="in-1", sender="in-1")
+        email = Email(
+            to=("ada@example.com",), subject="Receipt", text="Paid.", inbox="in-1", sender="shop@example.org"
+        )
         kind = KindRules("receipt", "post", "post", key_window_s=86_400.0, **rules)
         proposal = Proposal("acme", key, kind, email.content(), email.to)
         return workshop.database.run(lambda tx: actions.propose(tx, proposal)).action_id

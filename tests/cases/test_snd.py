@@ -119,12 +119,12 @@ def aged(workshop: Workshop, action: int, hours: float) -> None:
 
 
 def uncertain(
-    workshop: Workshop, sandbox: Sandbox, senders: Senders, propose_one: Propose, **rules: Any
+    workshop: Workshop, sandbox: Sandbox, senders: Senders, propose_one: Propose, kind: str, **rules: Any
 ) -> tuple[Any, int]:
     """A send that was accepted, of which nobody here knows; its key is in its window."""
     action = propose_one("receipt:1", retry_for_s=30 * 24 * HOUR_S, **rules)
     sandbox.faults({"status": 503, "accept": True})
-    sender = senders(timeout_s=DEADLINE_S)
+    sender = senders(timeout_s=DEADLINE_S, kind=kind)
     assert sender.pump() == 1  # and not again: its next try may be due at once
     until(lambda: sender.calls == 0, DEADLINE_S)
     assert workshop.value("SELECT outcome FROM nottwice.action_attempts") == "unknown"
@@ -144,10 +144,11 @@ def test_snd_06_inside_the_window_the_same_key_is_tried_again(
     sandbox: Sandbox,
     senders: Senders,
     propose_one: Propose,
+    keyed_kind: str,
     hours: float,
     margin_s: float,
 ) -> None:
-    sender, action = uncertain(workshop, sandbox, senders, propose_one, key_margin_s=margin_s)
+    sender, action = uncertain(workshop, sandbox, senders, propose_one, keyed_kind, key_margin_s=margin_s)
     aged(workshop, action, hours)
     pump_until(sender, lambda: state_of(workshop, action) == "sent")
     first, second = sandbox.requests
@@ -173,11 +174,12 @@ def test_snd_06_after_it_nothing_goes_out_by_itself(
     sandbox: Sandbox,
     senders: Senders,
     propose_one: Propose,
+    keyed_kind: str,
     hours: float,
     margin_s: float,
     swept: bool,
 ) -> None:
-    sender, action = uncertain(workshop, sandbox, senders, propose_one, key_margin_s=margin_s)
+    sender, action = uncertain(workshop, sandbox, senders, propose_one, keyed_kind, key_margin_s=margin_s)
     aged(workshop, action, hours)
     sandbox.http.delete("/sandbox/keys")  # a repeat would be a second e-mail
     if swept:

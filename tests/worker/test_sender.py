@@ -27,12 +27,12 @@ def test_an_approved_action_goes_out_once(
     assert sender.calls == 0
 
 
-def test_an_answer_that_is_lost_is_asked_for_again_with_the_same_key(
-    workshop: Workshop, sandbox: Sandbox, senders: Senders, propose_one: Callable[..., int]
+def test_snd_01_an_answer_that_is_lost_is_asked_for_again_with_the_same_key(
+    workshop: Workshop, sandbox: Sandbox, senders: Senders, propose_one: Callable[..., int], keyed_kind: str
 ) -> None:
     """SND-01: accepted, then silence beyond the deadline."""
     sandbox.faults({"accept_then_silence": True, "silence_s": 2})
-    action, sender = propose_one(), senders(timeout_s=0.3)
+    action, sender = propose_one(), senders(timeout_s=0.3, kind=keyed_kind)
     pump_until(sender, lambda: _outcomes(workshop)[:1] == ["unknown"])
     workshop.run("UPDATE nottwice.actions SET due_at = now() WHERE state = 'approved'")
     pump_until(sender, lambda: state_of(workshop, action) == "sent")
