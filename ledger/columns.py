@@ -7,7 +7,7 @@ values, each behind its length.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from struct import Struct
 from typing import ClassVar
@@ -40,13 +40,14 @@ class Column:
             return
         head, first = HEAD.pack(1, 1, self.oid_of_one, len(values), 1), values[0]
         if values.count(first) == len(values):  # as with one source's events
-            self.wire = head + _behind_length(first) * len(values)
+            self.wire = head + _behind_lengths([first]) * len(values)
         else:
-            self.wire = head + b"".join(map(_behind_length, values))
+            self.wire = head + _behind_lengths(values)
 
 
-def _behind_length(value: bytes | None, *, pack: Callable[[int], bytes] = LENGTH.pack) -> bytes:
-    return NULL if value is None else pack(len(value)) + value
+def _behind_lengths(values: Sequence[bytes | None]) -> bytes:
+    pack = LENGTH.pack
+    return b"".join([NULL if value is None else pack(len(value)) + value for value in values])
 
 
 class Bytes(Column):

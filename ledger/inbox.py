@@ -196,7 +196,7 @@ def _clean(delivery: Delivery) -> Delivery:
     It is made visible; the identity is the key's digest, which is not touched.
     """
     texts = (delivery.type, delivery.event_key, delivery.delivery_id, delivery.content_type)
-    if all(map(payload.is_storable, texts)) and len(delivery.type) <= TYPE_CHARACTERS_MAX:
+    if payload.is_storable("".join(texts)) and len(delivery.type) <= TYPE_CHARACTERS_MAX:
         return delivery
     return replace(
         delivery,

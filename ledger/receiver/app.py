@@ -20,8 +20,9 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from ledger.database import Database
+from ledger.payload import Malformed
 from ledger.receiver.accepted import OK, proof
-from ledger.receiver.arriving import headers_of, refusing, time_for
+from ledger.receiver.arriving import as_refusal, headers_of, time_for
 from ledger.receiver.body import Hand, Hands, TooMuch
 from ledger.receiver.coding import Unsupported, is_coded
 from ledger.receiver.log import note_decisions
@@ -30,7 +31,7 @@ from ledger.receiver.reading import Reader
 from ledger.receiver.reception import Reception
 from ledger.receiver.refused import RETRY_AFTER, Refused, Refuser, not_stored
 from ledger.receiver.sources import adapters
-from ledger.receiver.sources.adapter import Adapter, Arrival, Item
+from ledger.receiver.sources.adapter import Adapter, Arrival, Forged, Item
 from ledger.receiver.store import Store
 from ledger.refusals import Refusal
 from ledger.settings import Settings
@@ -106,8 +107,10 @@ class Door:
             raise Refused(Refusal.CUT_SHORT, adapter) from None
 
     async def _read(self, adapter: Adapter, arrival: Arrival, hand: Hand, coded: bool) -> list[Item]:
-        with refusing(adapter):
+        try:
             return await self._reader.read(adapter, arrival, hand, is_coded=coded)
+        except (Forged, Malformed) as error:
+            raise as_refusal(adapter, error) from None
 
     async def _answer(self, adapter: Adapter, items: Sequence[Item]) -> Response:
         try:

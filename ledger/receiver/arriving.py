@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 from ledger.payload import Malformed
 from ledger.receiver.refused import Refused
 from ledger.receiver.sources.adapter import Adapter, Forged, Headers
@@ -29,12 +26,8 @@ def time_for(adapter: Adapter, answer_within_s: float) -> float:
     return min(answer_within_s, adapter.ack_s * SHARE_OF_WAIT)
 
 
-@contextmanager
-def refusing(adapter: Adapter) -> Iterator[None]:
-    """What reading found wrong, as the refusal it is. Raises Refused."""
-    try:
-        yield
-    except Forged:
-        raise Refused(Refusal.BAD_SIGNATURE, adapter) from None
-    except Malformed as error:
-        raise Refused(Refusal.MALFORMED, adapter, str(error)) from None
+def as_refusal(adapter: Adapter, error: Forged | Malformed) -> Refused:
+    """To raise: what reading found wrong, as the refusal it is."""
+    if isinstance(error, Forged):
+        return Refused(Refusal.BAD_SIGNATURE, adapter)
+    return Refused(Refusal.MALFORMED, adapter, str(error))

@@ -9,12 +9,13 @@ from functools import cache
 from starlette.responses import Response
 
 from ledger.errors import LedgerError
+from ledger.payload import Malformed
 from ledger.receiver.accepted import OK, proof
-from ledger.receiver.arriving import refusing, time_for
+from ledger.receiver.arriving import as_refusal, time_for
 from ledger.receiver.body import Hand, Hands, TooMuch
 from ledger.receiver.log import note_decisions
 from ledger.receiver.refused import Refused, Refuser, not_stored
-from ledger.receiver.sources.adapter import Adapter, Arrival, Item
+from ledger.receiver.sources.adapter import Adapter, Arrival, Forged, Item
 from ledger.receiver.store import Store
 from ledger.receiver.visit import Visit
 from ledger.receiver.waiting import Outcome, Patience, Waiting
@@ -52,8 +53,10 @@ class Reception:
             self._hands.release(hand)
             visit.answer(proof(token))
             return
-        with refusing(adapter):
+        try:
             items = adapter.read(*arrival)
+        except (Forged, Malformed) as error:
+            raise as_refusal(adapter, error) from None
         self._queue(adapter, visit, hand, items)
 
     def _queue(self, adapter: Adapter, visit: Visit, hand: Hand, items: list[Item]) -> None:
