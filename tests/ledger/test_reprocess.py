@@ -6,7 +6,7 @@ from collections.abc import Callable
 from uuid import uuid4
 
 import pytest
-from sqlalchemy.exc import IntegrityError
+from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from ledger import recovery, reprocess, reprocess_running, work
 from ledger.records import AcceptanceKind, Act, Role
@@ -319,3 +319,27 @@ def test_in_a_lane_an_earlier_event_is_worked_again_with_its_mark(shop: Shop) ->
     shop.turn()
     shop.work_off()
     assert [event_id for event_id, _, _ in shop.runs[-2:]] == [two, three]  # the earlier one goes first
+
+
+def test_aud_01_no_run_and_no_row_of_it_without_its_audit_row(shop: Shop) -> None:
+    """While the record takes nothing, nobody asks for a run and no worker begins a row; then all of it goes on."""
+    (one,) = shop.sell()
+    run, person = shop.recompute(one), shop.person()
+    shop.workshop.run(
+        """CREATE FUNCTION public.no_room() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'the record is full'; END $$"""
+    )
+    shop.workshop.run(
+        "CREATE TRIGGER no_room BEFORE INSERT ON nottwice.audit FOR EACH ROW EXECUTE FUNCTION public.no_room()"
+    )
+    for deed in (
+        lambda: shop.recompute(one),
+        shop.turn,
+        lambda: shop.decide(reprocess.cancel, run, person),
+    ):
+        with pytest.raises(DBAPIError, match="the record is full"):
+            deed()
+    assert shop.workshop.value("SELECT count(*) FROM nottwice.reprocess_runs") == 1
+    assert (shop.state(run), shop.rows(run)) == ("running", [("waiting", "")])
+    assert shop.event(one).state == "completed"
+    shop.workshop.run("DROP FUNCTION public.no_room() CASCADE")
+    assert shop.finish(run) == [("done", "")]
