@@ -11,7 +11,7 @@ import random
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from functools import lru_cache
 from typing import Any, TypeVar
@@ -54,7 +54,8 @@ _kept: set[sa.Connection] = set()
 
 
 @lru_cache(maxsize=512)
-def _statement(sql: str) -> sa.TextClause:
+def literal(sql: str) -> sa.TextClause:
+    """A statement as SQLAlchemy takes it. Raises EndsTransaction for one that would begin or end a transaction."""
     if ENDS.match(sql):
         raise EndsTransaction(NOT_YOURS)
     return sa.text(sql)
@@ -67,6 +68,16 @@ def _refuse_by_hand(connection: sa.Connection) -> None:
         raise EndsTransaction(NOT_YOURS)
 
 
+@contextmanager
+def keep(connection: sa.Connection) -> Iterator[None]:
+    """Within the block nobody commits what is open on this connection: whoever tries raises EndsTransaction."""
+    _kept.add(connection)
+    try:
+        yield
+    finally:
+        _kept.discard(connection)
+
+
 class Transaction:
     """An open transaction. Ledger functions take one and never commit; the caller composes atomic steps."""
 
@@ -77,7 +88,7 @@ class Transaction:
 
     def execute(self, sql: str | sa.Executable, /, **values: Any) -> sa.CursorResult[Any]:
         """Run one statement; literal SQL names its values as `:name`."""
-        statement = _statement(sql) if isinstance(sql, str) else sql
+        statement = literal(sql) if isinstance(sql, str) else sql
         return self.connection.execute(statement, values)
 
     def all(self, sql: str | sa.Executable, /, **values: Any) -> Sequence[sa.Row[Any]]:
@@ -94,21 +105,16 @@ class Transaction:
 
         SQLAlchemy's own way there takes longer than theirs. The errors are those of `all`.
         """
-        return straight.rows(self.connection, _statement(sql), values)
+        return straight.rows(self.connection, literal(sql), values)
 
     def many(self, sql: str, rows: Sequence[Mapping[str, Any]]) -> None:
         """Run one statement for each row of values."""
         if rows:
-            self.connection.execute(_statement(sql), list(rows))
+            self.connection.execute(literal(sql), list(rows))
 
-    @contextmanager
-    def kept(self) -> Iterator[None]:
+    def kept(self) -> AbstractContextManager[None]:
         """Within the block nobody commits it: whoever tries raises EndsTransaction, and all of it is undone."""
-        _kept.add(self.connection)
-        try:
-            yield
-        finally:
-            _kept.discard(self.connection)
+        return keep(self.connection)
 
 
 class Database:

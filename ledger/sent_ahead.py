@@ -8,17 +8,16 @@ whoever has to know runs the statements again in a transaction that waits for ea
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from functools import lru_cache
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any
 
 import psycopg
 import sqlalchemy as sa
-from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
 from sqlalchemy.engine import IteratorResult
 from sqlalchemy.engine.result import SimpleResultMetaData
 
-from ledger.database import Transaction
+from ledger.database import Transaction, keep, literal
+from ledger.straight import spelled
 
 
 class SentAhead(Transaction):
@@ -41,7 +40,7 @@ class SentAhead(Transaction):
         if not isinstance(sql, str):
             return self.connection.execute(sql, values)
         with self._spoken():
-            cursor = self._raw.execute(_for_psycopg(sql), values)
+            cursor = self._raw.execute(spelled(literal(sql)), values)
             self._let_it_end()
         return _Answer(self, cursor)
 
@@ -54,6 +53,12 @@ class SentAhead(Transaction):
     def many(self, sql: str, rows: Sequence[Mapping[str, Any]]) -> None:
         for row in rows:
             self.execute(sql, **row)
+
+    def straight(self, sql: str, /, **values: Any) -> list[tuple[Any, ...]]:
+        return [tuple(row) for row in self.all(sql, **values)]
+
+    def kept(self) -> AbstractContextManager[None]:
+        return keep(self._sa)
 
     def settle(self) -> None:
         """Wait until all that was sent has run. Raises the first error of it."""
@@ -133,10 +138,3 @@ def sent_ahead(connection: sa.Connection) -> Iterator[SentAhead]:
             tx.end()
         raise
     tx.end()
-
-
-@lru_cache(maxsize=512)
-def _for_psycopg(sql: str) -> Any:
-    """With `%(name)s` for `:name`, by the same hand that writes it for other transactions."""
-    dialect: sa.Dialect = PGDialect_psycopg()  # type: ignore[no-untyped-call]
-    return str(sa.text(sql).compile(dialect=dialect))

@@ -16,14 +16,14 @@ def rows(
     """The rows, or none of a statement that returns none. Raises what SQLAlchemy would."""
     driver: Any = connection.connection.driver_connection
     try:
-        cursor = driver.execute(_spelled(statement), values)
+        cursor = driver.execute(spelled(statement), values)
         return cursor.fetchall() if cursor.description else []
     except psycopg.Error as error:
         raise _as_theirs(connection, statement, error) from error
 
 
-@lru_cache(maxsize=64)
-def _spelled(statement: sa.TextClause) -> str:
+@lru_cache(maxsize=512)
+def spelled(statement: sa.TextClause) -> str:
     """With its values named as psycopg names them."""
     return str(statement.compile(dialect=_DIALECT))
 
