@@ -24,7 +24,8 @@ from worker import reload
 from worker.accounts import Accounts
 from worker.alone import MakingWay
 from worker.endpoints import EndpointWatch
-from worker.executor import BESIDE, Executor
+from worker.executor import Executor
+from worker.groups import BESIDE
 from worker.handlers import Handlers
 from worker.heartbeat import Heartbeat, clock
 from worker.left_over import LeftOver
@@ -127,7 +128,7 @@ class Daemon:
             raise
         # For the heartbeat, the groups, and what the loop asks and claims: these go on by themselves after a broken
         # connection, and need not ask before each use whether theirs still lives.
-        self._build(database, settings.open_database("worker", pool_size=3, pre_ping=False))
+        self._build(database, settings.open_database("worker", pool_size=4, pre_ping=False))
 
     def _build(self, database: Database, own: Database) -> None:
         settings, worker = self._settings, self.worker

@@ -1,8 +1,7 @@
 """Events in hand: claims no more than there is room for, runs slow parts side by side, commits what is ready.
 
 A slow part takes one of the slots while it runs, on a thread of its own. An event that has an apply part alone takes
-a seat in the next group. One thread commits the groups; what a group could not do is settled beside it, so that
-an apply part that waits for a lock holds up nobody else.
+a seat in the next group; `groups.py` commits those.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ from __future__ import annotations
 import threading
 from collections import Counter, deque
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from uuid import UUID
 
@@ -21,12 +19,12 @@ from ledger.records import ClaimedEvent, Worker
 from ledger.settings import Settings
 from worker.claims import Claims, Room
 from worker.commits import Commits
+from worker.groups import Groups
 from worker.handlers import Handlers, Kind
 from worker.heartbeat import Heartbeat, clock
 from worker.in_hand import Ending, InHand, Stage
 from worker.observer import note
 
-BESIDE = 4  # how many single members are settled at once
 AGAIN_S = 0.2
 
 
@@ -47,20 +45,19 @@ class Executor:
         self._heartbeat = heartbeat
         self._claims = Claims(own or database, settings, handlers, worker)
         self._commits = Commits(database, settings, self._ended, own)
-        self._beside = ThreadPoolExecutor(BESIDE, thread_name_prefix="beside")
+        self._groups = Groups(self._commits, settings, self._next_group, self._put_back)
         self._in_hand: dict[UUID, InHand] = {}
         self._ready: deque[InHand] = deque()
         self._changed = threading.Condition()
-        self._group_max = settings.worker.group_max
         self._alone = False
         self.overdue: set[UUID] = set()
 
     def start(self) -> None:
-        threading.Thread(target=self._commit_groups, name="commits", daemon=True).start()
+        self._groups.start()
 
     def use(self, settings: Settings) -> None:
         """Go on with other rules; what is in hand is not touched."""
-        self._settings = self._commits.settings = self._claims.settings = settings
+        self._settings = self._commits.settings = self._claims.settings = self._groups.settings = settings
 
     @property
     def in_hand(self) -> int:
@@ -100,7 +97,7 @@ class Executor:
         with self._changed:
             running = sum(one.stage is Stage.SLOW for one in self._in_hand.values())
             waiting = len(self._ready)
-        return self._claims.rooms(running, waiting)
+        return self._claims.rooms(running, waiting, self._groups.last_s)
 
     # ── Claiming ──────────────────────────────────────────────────────────────────────────────────────
 
@@ -157,28 +154,10 @@ class Executor:
 
     # ── Ending ────────────────────────────────────────────────────────────────────────────────────────
 
-    def _commit_groups(self) -> None:
-        while True:
-            group = self._next_group()
-            good = [one for one in group if one.error is None]
-            try:
-                done = not good or self._commits.together(good)
-            except Unavailable as error:
-                note("database away", error=str(error))
-                self._put_back(group)
-                continue
-            for one in group:
-                if one.error is not None or not done:
-                    self._beside.submit(self._commits.settle, one)
-            # A group that was undone makes the next ones smaller, until they succeed again.
-            self._group_max = (
-                min(2 * self._group_max, self._settings.worker.group_max) if done else max(1, len(group) // 2)
-            )
-
-    def _next_group(self) -> list[InHand]:
+    def _next_group(self, least: int, most: int) -> list[InHand]:
         with self._changed:
-            self._changed.wait_for(lambda: self._ready)
-            group = [self._ready.popleft() for _ in range(min(len(self._ready), self._group_max))]
+            self._changed.wait_for(lambda: len(self._ready) >= least)
+            group = [self._ready.popleft() for _ in range(min(len(self._ready), most))]
             self._changed.notify_all()
         return group
 

@@ -276,6 +276,37 @@ def test_broken_connections_lose_and_double_nothing(
     assert notes.of("group undone") and next(passes) > 15
 
 
+def test_two_whole_groups_are_under_way_at_once_until_one_is_undone(
+    workshop: Workshop, live: Callable[..., Live], notes: Notes
+) -> None:
+    """They may have fought over the user's rows: from then on one follows the other."""
+    workshop.accept(*["sale"] * 16)
+    meeting, met, within, most = threading.Barrier(2), set[str](), set[str](), [0]
+    handlers = Handlers()
+
+    @handlers.apply("shop", "sale")
+    def sale(tx: Transaction, event: Event, propose: Propose) -> None:
+        name = threading.current_thread().name
+        if name in ("commits", "whole groups") and name not in met:
+            met.add(name)
+            meeting.wait(WITHIN_S)
+            raise RuntimeError("undone")
+        within.add(name)
+        most[0] = max(most[0], len(within & {"commits", "whole groups"}))
+        threading.Event().wait(0.002)
+        within.discard(name)
+        tx.execute("INSERT INTO public.effects (what) VALUES (:what)", what=f"sale {event.id}")
+
+    one = live(handlers, group_max=8)
+    while len(notes.of("group undone")) < 2:
+        one.executor.claim(idle=False)
+        one.executor.wait(0.02)
+    assert met == {"commits", "whole groups"}
+    workshop.accept(*["sale"] * 30)
+    one.work_off(workshop)
+    assert most == [1] and len(workshop.effects()) == 46
+
+
 def test_a_handler_past_its_time_loses_its_lease(
     workshop: Workshop, live: Callable[..., Live], notes: Notes
 ) -> None:
