@@ -52,13 +52,13 @@ def test_snd_17_a_hook_that_fails_ten_times_sends_nothing_again(
     telling = {"receipt": ActionSettings(provider="post", tell_when_sent=True)}
     settings = load(workshop.folder / "nottwice.toml").model_copy(update={"actions": telling})
     working = Working(workshop.database, settings, handlers)
-    working.all_due()
+    working.all_due(1)
     pump_until(sender, lambda: workshop.value("SELECT state FROM nottwice.actions") == "sent")
     for _ in range(FAILS):
-        assert [one.ending for one in working.all_due()] == ["retried"]
+        assert [one.ending for one in working.all_due(1)] == ["retried"]
         assert sender.pump() == 0
         workshop.run(DUE)
-    assert [one.ending for one in working.all_due()] == ["completed"]
+    assert [one.ending for one in working.all_due(1)] == ["completed"]
     assert (workshop.effects(), len(told)) == (["archived"], FAILS + 1)
     assert len(sandbox.requests) == len(sandbox.mails) == 1
     said = told[-1]

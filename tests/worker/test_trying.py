@@ -57,6 +57,9 @@ def trials(tmp_path_factory: pytest.TempPathFactory, cluster: Cluster) -> Iterat
     (folder / "sql").mkdir()
     (folder / "sql" / "0001_sold.sql").write_text(TABLES)
     config = configured(folder, 'app_sql = "sql"', MORE + POST + ACTIONS, "tried_handlers")
+    config.write_text(
+        config.read_text().replace("retry_base_s = 0.1", "retry_base_s = 3600")
+    )  # waits until told
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "path", list(sys.path))
         patch.setenv("NOTTWICE_TRIAL_URL", cluster.url(database="postgres"))
