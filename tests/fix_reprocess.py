@@ -65,7 +65,7 @@ def a_finding(database: Database) -> None:
 
 @dataclass
 class Shop:
-    """What the handler says and does can be changed between two runs: `text`, `keys`, `fails`."""
+    """What the handler says and does can be changed between two runs: `text`, `keys`, `fails`, and `breaks` in the database."""
 
     workshop: Workshop
     by_console: Database
@@ -74,6 +74,7 @@ class Shop:
     keys: tuple[str, ...] = ("receipt:{id}",)
     kind: str = "receipt"
     fails: bool = False
+    breaks: bool = False
     runs: list[tuple[int, str, int]] = field(default_factory=list)
     executor: Executor | None = None
 
@@ -90,6 +91,8 @@ class Shop:
         tx.execute("INSERT INTO public.effects (what) VALUES (:what)", what=f"{self.text} {event.id}")
         for key in self.keys:
             propose(self.kind, key.format(id=event.id), self.email())
+        if self.breaks:
+            tx.execute("INSERT INTO public.effects (what) VALUES (NULL)")
         if self.fails:
             raise ValueError("the shop is on fire")
 

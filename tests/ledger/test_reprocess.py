@@ -185,6 +185,24 @@ def test_a_cancelled_run_begins_no_further_row_and_finishes_what_is_under_way(sh
     ]
 
 
+def test_a_preview_fails_where_the_database_refuses_what_its_handler_does(shop: Shop) -> None:
+    """What is undone afterwards must not hide it, nor count as done."""
+    (one,) = shop.sell()
+    run = shop.recompute(one, mode=RunMode.PREVIEW)
+    shop.breaks = True
+    while shop.state(run) == "running":
+        shop.turn()
+        shop.workshop.run("UPDATE nottwice.events SET due_at = now() WHERE state = 'pending'")
+        shop.work_off()
+    ((state, reason),) = shop.rows(run)
+    assert (state, "NotNullViolation" in reason or "null value" in reason) == ("failed", True), reason
+    assert shop.event(one).state == "completed" and found_nothing(shop)
+
+
+def found_nothing(shop: Shop) -> bool:
+    return bool(shop.workshop.value("SELECT count(*) = 0 FROM nottwice.reprocess_findings"))
+
+
 def test_what_fails_after_its_run_was_cancelled_has_its_result_at_once(shop: Shop) -> None:
     (one,) = shop.sell()
     run = shop.recompute(one)
