@@ -130,7 +130,7 @@ def test_a_broken_member_is_alone_to_blame(
     assert own.ended == {before: "completed", broken: "retried", after: "completed"}
     assert [effect.split()[0] for effect in workshop.effects()] == ["good", "good"]
     (row,) = workshop.rows(
-        "SELECT state, attempts, last_error, due_at > now() AS later FROM nottwice.events WHERE id = :id",
+        "SELECT state, attempts, last_error, due_at > accepted_at AS later FROM nottwice.events WHERE id = :id",
         id=broken,
     )
     assert (row.state, row.attempts, row.later) == ("pending", 1, True)
