@@ -33,7 +33,7 @@ class Sandbox:
         self.store, self.incoming, faults = store, Incoming(), Faults()
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
-        self.http = httpx.Client(base_url=self.url, trust_env=False, timeout=10)
+        self.http = httpx.Client(base_url=self.url, trust_env=False, timeout=40)
         config = uvicorn.Config(
             create(store, keys, faults, courier, self.incoming),
             log_level="critical",

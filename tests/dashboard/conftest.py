@@ -32,7 +32,7 @@ def app(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, login_url: Callable[[st
     session.house.clear()
 
     def open_page(page: str = "", *, person: int = 0, **query: str) -> AppTest:
-        at = AppTest.from_file(str(HOUSE / "dashboard" / "app.py"), default_timeout=12)
+        at = AppTest.from_file(str(HOUSE / "dashboard" / "app.py"), default_timeout=40)
         at.session_state["person"] = person
         at._page_hash = calc_hash(page) if page else ""  # AppTest.switch_page knows pages that are files only
         for name, value in query.items():

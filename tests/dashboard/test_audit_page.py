@@ -215,7 +215,7 @@ seen = Seen(*session.read(lambda tx: tuple(tx.one("SELECT version, content_diges
 do = lambda tx, act: decisions.{what}(tx, {send}, seen, act)
 st.text(type(session.act("{what}", {send}, do, form=uuid.uuid4(), why="try")).__name__)
 """
-    at = AppTest.from_string(source, default_timeout=12)
+    at = AppTest.from_string(source, default_timeout=40)
     at.session_state["person"] = person
     at.run()
     assert not at.exception, at.exception

@@ -30,7 +30,7 @@ def run(fault: str) -> subprocess.CompletedProcess[str]:
         env=environment,
         capture_output=True,
         text=True,
-        timeout=10,
+        timeout=40,
         check=False,
     )
 

@@ -29,7 +29,7 @@ def start_failing(environment: dict[str, str]) -> tuple[int, str]:
         env=environment,
         capture_output=True,
         text=True,
-        timeout=12,
+        timeout=40,
         check=False,
     )
     return done.returncode, done.stderr

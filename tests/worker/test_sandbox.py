@@ -476,7 +476,7 @@ def test_a_port_in_use_is_one_sentence_and_code_2(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         done = subprocess.run(
-            [sys.executable, "-m", "worker.sandbox"], env=environment(tmp_path, port), capture_output=True, text=True, timeout=10,
+            [sys.executable, "-m", "worker.sandbox"], env=environment(tmp_path, port), capture_output=True, text=True, timeout=40,
         )  # fmt: skip
     assert done.returncode == 2
     assert done.stderr == (
