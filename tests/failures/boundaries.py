@@ -14,7 +14,7 @@ import signal
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import astuple, dataclass, field
 from functools import lru_cache, wraps
 from hashlib import blake2b
@@ -72,6 +72,9 @@ class Observer:
             self._watch(
                 psycopg.Transaction, name, lambda own, *_, word=word: self._word(own.connection, word)
             )
+        self._watch(psycopg.Pipeline, "__enter__", lambda *_: nullcontext())  # nothing is sent
+        for name, word in (("sync", "SYNC"), ("__exit__", "WAIT FOR ALL")):
+            self._watch(psycopg.Pipeline, name, lambda own, *_, word=word: self._word(own._conn, word))
         for step in STEPS:
             self._watch(socket.socket, step, lambda sock, *args, step=step: self._step(sock, step, args))
         self._guard(psycopg.Connection)
@@ -118,7 +121,7 @@ class Observer:
         try:
             yield
         finally:
-            found = "found" if cursor.rowcount > 0 else "nothing"
+            found = _found(cursor)
             self._roads[line] = self._meet(road, text, "after", found)
             self._forget_outside(line)
 
@@ -178,6 +181,13 @@ class Observer:
         if is_new and boundary.road == self._struck:
             # To this thread, so that it goes no step further while the process is being stopped.
             signal.pthread_kill(threading.get_ident(), self._number)
+
+
+def _found(cursor: Any) -> str:
+    """What a statement that is sent ahead will find is not known yet, or known by chance."""
+    if cursor.connection.pgconn.pipeline_status:
+        return "sent"
+    return "found" if cursor.rowcount > 0 else "nothing"
 
 
 @lru_cache

@@ -151,7 +151,7 @@ def by_the_driver(tx: Transaction) -> None:
 
 
 def past_the_observer(tx: Transaction) -> None:
-    with tx.connection.connection.driver_connection.pipeline():  # type: ignore[union-attr]
+    for _ in tx.connection.connection.driver_connection.notifies(timeout=0):  # type: ignore[union-attr]
         pass
 
 
