@@ -162,8 +162,10 @@ class Observer:
             self._calls[sock] = road if text == "recv" else came
 
     def _forget_outside(self, line: Any) -> None:
-        if line.closed or line.info.transaction_status is TransactionStatus.IDLE:
+        is_idle = line.info.transaction_status is TransactionStatus.IDLE and not line.pgconn.pipeline_status
+        if line.closed or is_idle:
             self._roads.pop(line, None)
+            self._last.pop(line, None)
 
     # -- all kinds ----------------------------------------------------------------------------------------
 
