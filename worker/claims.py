@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain
-from typing import Any, TypeVar
+from typing import Any
 
 from ledger import work, workers
 from ledger.database import Database, Transaction
 from ledger.front import Front
 from ledger.records import ClaimedEvent, Worker
-from ledger.sent_ahead import sent_ahead
 from ledger.settings import Settings
 from worker.handlers import Handlers
 
-T = TypeVar("T")
 QUICK_S = 0.1  # a group that takes longer is no reason to keep events from other workers
 Room = tuple[Worker, int]  # of which kinds, and how many more
 
@@ -43,19 +41,12 @@ class Claims:
     def take(self, rooms: Sequence[Room], *, idle: bool) -> list[ClaimedEvent]:
         """`idle`: one event, a rescued one first; the others follow in the next turn if it was none."""
         if idle:
-            return self._run(lambda tx: self._claim(tx, self._worker, limit=1, idle=True))
+            return self._database.run(lambda tx: self._claim(tx, self._worker, limit=1, idle=True))
         asked = [(worker, room) for worker, room in rooms if room > 0 and worker.handles]
-        taken = self._run(lambda tx: self._take(tx, asked))
+        taken = self._database.run(lambda tx: self._take(tx, asked))
         for (worker, room), claimed in zip(asked, taken, strict=True):
             self._fronts[id(worker)].move(claimed, room)
         return list(chain.from_iterable(taken))
-
-    def _run(self, body: Callable[[Transaction], T]) -> T:
-        def whole(opened: Transaction) -> T:
-            with sent_ahead(opened.connection) as tx:
-                return body(tx)
-
-        return self._database.run(whole)
 
     def _take(self, tx: Transaction, asked: Sequence[Room]) -> list[list[ClaimedEvent]]:
         return [self._claim(tx, worker, limit=room, front=self._fronts[id(worker)]) for worker, room in asked]

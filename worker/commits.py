@@ -1,7 +1,6 @@
 """How claims end: in optimistic groups, and one by one where a group was undone.
 
-A group is one transaction without savepoints: all completions first, then each apply part, whose statements are sent
-without waiting for the answers that nobody reads. On any error nobody is
+A group is one transaction without savepoints: all completions first, then each apply part. On any error nobody is
 blamed: the group is rolled back, and each member is applied in a transaction of its own, under the same lease and
 with the kept result of its slow part. Only a handler's own exception there is a failed attempt.
 """
@@ -21,7 +20,7 @@ from ledger import counters, faults, work
 from ledger.database import Database, Transaction, sqlstate
 from ledger.errors import LeaseLost, Unavailable
 from ledger.records import ClaimedEvent
-from ledger.sent_ahead import sent_ahead
+from ledger.sent_ahead import SentAhead
 from ledger.settings import Settings
 from ledger.states import EventState
 from worker import recomputing
@@ -88,12 +87,14 @@ class Commits:
     def _one_transaction(self, group: Sequence[InHand]) -> tuple[set[InHand], list[Propose]]:
         ends_at = time.monotonic() + GROUP_S_MAX
         with self._for_groups.transaction() as opened:
-            with sent_ahead(opened.connection) as tx:
-                tx.execute(f"SET LOCAL lock_timeout = '{GROUP_LOCK_WAIT}'")
-                leases = work.complete(tx, [one.claimed.lease for one in group], writer=self._own.writer)
-                held = {one for one in group if one.claimed.lease in leases}
-                made = [self._apply_within(tx, one, ends_at) for one in group if one in held]
-                tx.execute(CLOSE)
+            # Straight to the driver, each waited for: a process that stands still while statements are sent ahead keeps
+            # its transaction, and its locks, longer than the server's limit.
+            tx = SentAhead(opened.connection)
+            tx.execute(f"SET LOCAL lock_timeout = '{GROUP_LOCK_WAIT}'")
+            leases = work.complete(tx, [one.claimed.lease for one in group], writer=self._own.writer)
+            held = {one for one in group if one.claimed.lease in leases}
+            made = [self._apply_within(tx, one, ends_at) for one in group if one in held]
+            tx.execute(CLOSE)
             if len(held) > 1:  # what was sent ahead may have taken longer than it took to send it
                 _refuse_after(ends_at)
             faults.point("worker.before_commit")
