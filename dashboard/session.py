@@ -16,13 +16,15 @@ from uuid import UUID, uuid4, uuid5
 import streamlit as st
 
 from dashboard.house import Glance, House, Visit
-from ledger import audit, people, reveals, views, views_events, views_review
+from ledger import audit, people, reveals, views
 from ledger.database import Transaction
 from ledger.deciding import DECIDERS, must_be_complete
 from ledger.errors import AlreadyDecided, Declined, Incomplete, Stale, Unavailable
 from ledger.records import Act, Decision, Person
 from ledger.settings import PersonSettings, load
 from ledger.verdict import Finding
+from ledger.views import events as views_events
+from ledger.views import review as views_review
 
 T = TypeVar("T")
 LOG = logging.getLogger("nottwice.console")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import unicodedata
 from datetime import datetime, timedelta
 
-from ledger.views_review import provider_name
+from ledger.views.review import provider_name
 
 NAME_CHARACTERS_MAX = 60
 COSTS = {"high": "●●● high", "medium": "●●○ medium", "low": "●○○ low"}

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
-from ledger import accounts, audit_memory, endpoints, pauses, refusals, restored, retention_walk
+from ledger import accounts, endpoints, pauses, refusals, restored
+from ledger.audit import memory as audit_memory
 from ledger.awake import as_viewer, visit
 from ledger.database import Transaction
 from ledger.embedded import Cluster
@@ -18,6 +19,7 @@ from ledger.errors import Misconfigured, Unavailable
 from ledger.processes import receiver
 from ledger.refusals import Refusal
 from ledger.rehearsal import mistakes
+from ledger.retention import walk as retention_walk
 from ledger.settings import AlertSettings, Settings
 from ledger.status import status
 from ledger.terminal import plain

@@ -16,7 +16,7 @@ from typing import IO
 
 from ledger import hangups
 from ledger.processes import Service
-from ledger.settings_processes import SupervisorSettings
+from ledger.settings.processes import SupervisorSettings
 
 LAST_WORDS_BYTES = 4096
 PR_SET_PDEATHSIG = 1  # prctl(2)

@@ -15,8 +15,8 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from ledger.records_events import ClaimedEvent
-from ledger.records_workers import Worker
+from ledger.records.events import ClaimedEvent
+from ledger.records.workers import Worker
 
 LOOK_EVERY_S, LOOK_EVERY_S_MAX = 0.25, 5.0
 LOOK_SHARE = 0.1  # of the time is for looks at all, at most

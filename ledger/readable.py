@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from ledger import payload_form
 from ledger.payload import Malformed, parse, shown
+from ledger.payload import form as payload_form
 
 CHARACTERS_SHOWN = 20_000
 CHARACTERS_MAX = 200_000  # of one body in one browser; what is longer is read with the database's own tools

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ledger import processes, schema
 from ledger.embedded import Cluster
-from ledger.embedded_watch import Watch
+from ledger.embedded.watch import Watch
 from ledger.errors import Misconfigured
 from ledger.file_lock import held
 from ledger.processes import Service

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from ledger import pauses, restored, retention_walk
+from ledger import pauses, restored
 from ledger.awake import as_viewer, visit
 from ledger.database import Transaction
 from ledger.notices import What
+from ledger.retention import walk as retention_walk
 from ledger.settings import Settings
 from ledger.states import ActionState, EventState
 

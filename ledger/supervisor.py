@@ -19,7 +19,7 @@ from ledger import hangups
 from ledger.child import Child
 from ledger.errors import Misconfigured, Unavailable
 from ledger.processes import Service
-from ledger.settings_processes import SupervisorSettings
+from ledger.settings.processes import SupervisorSettings
 
 LOOK_S = 0.05
 LATER_STAGE_S = 1.0  # what a stage leaves to each stage after it

@@ -9,10 +9,11 @@ from uuid import uuid4
 
 import pytest
 
-from ledger import hints, inbox, notices, views_notices
+from ledger import hints, inbox, notices
 from ledger.notices import Notice, What
 from ledger.records import Delivery, Role, digest_of
-from ledger.views_notices import Standing
+from ledger.views import notices as views_notices
+from ledger.views.notices import Standing
 
 if TYPE_CHECKING:  # pytest wants to be the first that imports a file of fixtures
     from tests.fix_sends import Sends

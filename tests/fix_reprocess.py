@@ -9,19 +9,15 @@ from uuid import uuid4
 
 import pytest
 
-from ledger import (
-    audit,
-    people,
-    reprocess,
-    reprocess_planning,
-    reprocess_requests,
-    reprocess_running,
-    settings_processes,
-)
+from ledger import audit, people, reprocess
 from ledger.database import Database, Transaction
 from ledger.errors import Declined
 from ledger.records import Act, Email, Event, Person, Role, Worker
-from ledger.records_reprocess import Asked, Plan, RunMode, Wanted
+from ledger.records.reprocess import Asked, Plan, RunMode, Wanted
+from ledger.reprocess import planning as reprocess_planning
+from ledger.reprocess import requests as reprocess_requests
+from ledger.reprocess import running as reprocess_running
+from ledger.settings import processes as settings_processes
 from worker.executor import Executor
 from worker.handlers import Handlers, Propose
 from worker.heartbeat import Heartbeat

@@ -1,6 +1,6 @@
 """`python -m worker.catch_up`: asks a provider for messages that an outage kept from us. It sends and stores nothing.
 
-It is asked by `nottwice catch-up` over standard input (`ledger.catch_up_talk`): "page" for what an inbox lists,
+It is asked by `nottwice catch-up` over standard input (`ledger.catch_up.talk`): "page" for what an inbox lists,
 "message" for one of them whole.
 """
 
@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
-from ledger.catch_up_talk import Question, serve
+from ledger.catch_up.talk import Question, serve
 from ledger.errors import Misconfigured
 from ledger.settings import Settings, load
 from worker import providers

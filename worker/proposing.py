@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from ledger import actions, reprocess_results
+from ledger import actions
 from ledger.action_keys import KeyValues
 from ledger.database import Transaction
 from ledger.records import Email, Event, Mode, Proposal, Proposed
-from ledger.reprocess_results import Held
+from ledger.reprocess import results as reprocess_results
+from ledger.reprocess.results import Held
 from ledger.settings import Settings
 
 

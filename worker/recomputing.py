@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from ledger import reprocess_results
 from ledger.database import Transaction
 from ledger.records import Mode
-from ledger.records_reprocess import RunMode
+from ledger.records.reprocess import RunMode
+from ledger.reprocess import results as reprocess_results
 from worker.handlers import Handler
 from worker.proposing import Propose
 

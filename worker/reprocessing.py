@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ledger import reprocess_running
 from ledger.database import Database
+from ledger.reprocess import running as reprocess_running
 from ledger.settings import Settings
 from worker.maintenance import Duty
 from worker.observer import note

@@ -8,11 +8,11 @@ from dashboard import session
 from dashboard.components import NOTHING_HERE, too_slow
 from dashboard.screens import audit_check, audit_entry, audit_export, audit_filters, audit_table
 from dashboard.words import clock, clock_s, many, named
-from ledger import views_audit
-from ledger.audit_choice import ALL, Chosen
+from ledger.audit.choice import ALL, Chosen
 from ledger.errors import TooSlow
 from ledger.records import Person, Role
-from ledger.views_audit import Page, Standing
+from ledger.views import audit as views_audit
+from ledger.views.audit import Page, Standing
 
 READERS = views_audit.READ_ALL | views_audit.READ_OWN
 

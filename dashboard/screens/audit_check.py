@@ -7,11 +7,13 @@ from uuid import uuid4
 import streamlit as st
 
 from dashboard import components, session
-from ledger import audit_check, audit_memory, views_audit
-from ledger.audit_memory import Verification
+from ledger.audit import check as audit_check
+from ledger.audit import memory as audit_memory
+from ledger.audit.memory import Verification
 from ledger.database import Transaction
 from ledger.records import Act
-from ledger.views_audit import Standing
+from ledger.views import audit as views_audit
+from ledger.views.audit import Standing
 
 CHECKED = "checked the record"
 

@@ -7,9 +7,9 @@ import streamlit as st
 from dashboard import components, session
 from dashboard.screens.audit_filters import number
 from dashboard.screens.audit_table import did, subject, when, who
-from ledger import views_audit
 from ledger.verdict import VerdictWord
-from ledger.views_audit import Entry
+from ledger.views import audit as views_audit
+from ledger.views.audit import Entry
 
 KNOWN = {
     VerdictWord.WAS_SENT: "It went out.",

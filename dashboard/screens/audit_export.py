@@ -11,11 +11,12 @@ import streamlit as st
 
 from dashboard import components, session
 from dashboard.words import many
-from ledger import audit_export, views_audit
-from ledger.audit_choice import ALL, Chosen
-from ledger.audit_export import Exported, Form
+from ledger.audit import export as audit_export
+from ledger.audit.choice import ALL, Chosen
+from ledger.audit.export import Exported, Form
 from ledger.database import Transaction
 from ledger.records import Act
+from ledger.views import audit as views_audit
 
 ENTRIES_MAX = 100_000  # a file of some 40 MB, in the memory of the console for a while
 FORMS: dict[Form, str] = {"csv": "For a spreadsheet (CSV)", "jsonl": "For a program (JSON lines)"}

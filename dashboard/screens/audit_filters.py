@@ -12,9 +12,9 @@ import streamlit as st
 from dashboard import session
 from dashboard.screens.audit_table import ACTS
 from dashboard.words import harmless, named
-from ledger import views_audit
-from ledger.audit_choice import ENTITIES, OUTCOMES, POLICY, Chosen
+from ledger.audit.choice import ENTITIES, OUTCOMES, POLICY, Chosen
 from ledger.records import Role
+from ledger.views import audit as views_audit
 
 NAMES = ("who", "did", "about", "number", "when", "first", "last", "outcome")
 SUBJECTS = {

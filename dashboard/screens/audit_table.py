@@ -13,10 +13,10 @@ from dashboard.colours import PILLS, State
 from dashboard.components import mode
 from dashboard.lists import listed
 from dashboard.words import clock_s, named
-from ledger import views_audit
-from ledger.audit_choice import ALL, Chosen, Place
+from ledger.audit.choice import ALL, Chosen, Place
 from ledger.payload import shown
-from ledger.views_audit import Entry, Page
+from ledger.views import audit as views_audit
+from ledger.views.audit import Entry, Page
 
 ROWS = 25
 ENDS = {"done": "✓ Done", "refused": "– Refused", "failed": "⚠ Failed"}

@@ -14,9 +14,10 @@ import streamlit as st
 from dashboard import session
 from dashboard.components import NOTHING_HERE, too_slow
 from dashboard.screens import events_kept, events_list, events_one
-from ledger import views_event, views_kept
 from ledger.database import Transaction
 from ledger.errors import TooSlow
+from ledger.views import event as views_event
+from ledger.views import kept as views_kept
 
 DIGITS_MAX = 18  # of a bigint that is certainly one
 ONE: dict[str, tuple[Callable[[Transaction, int], Any], Callable[[Any], None]]] = {

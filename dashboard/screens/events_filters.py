@@ -10,9 +10,9 @@ import streamlit as st
 from dashboard import session
 from dashboard.screens import events_paging
 from dashboard.words import named
-from ledger import views_events
 from ledger.states import EventState
-from ledger.views_found import Filter
+from ledger.views import events as views_events
+from ledger.views.found import Filter
 
 TEXT_MAX = 300
 ADDRESS = ("source", "type", "state", "from", "until")

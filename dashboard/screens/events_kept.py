@@ -10,9 +10,9 @@ from dashboard.lists import listed
 from dashboard.screens import events_body, events_compare, events_list, events_paging
 from dashboard.screens.events_words import counted, moment, size
 from dashboard.words import many
-from ledger import views_kept
 from ledger.payload import shown
-from ledger.views_kept import Conflict, Quarantined, Sizes
+from ledger.views import kept as views_kept
+from ledger.views.kept import Conflict, Quarantined, Sizes
 
 ROWS = events_paging.ROWS
 FIRST_STANDS = "Same key, other content. The first one stands; nothing was done with the later one."

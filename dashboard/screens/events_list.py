@@ -12,11 +12,12 @@ from dashboard.components import mode, too_slow
 from dashboard.lists import listed
 from dashboard.screens import events_filters, events_kept, events_paging
 from dashboard.screens.events_words import UNHANDLED, counted, moment, state_word
-from ledger import views_events, views_kept
 from ledger.errors import TooSlow
 from ledger.payload import shown
-from ledger.views_events import EventRow, Page
-from ledger.views_found import Filter
+from ledger.views import events as views_events
+from ledger.views import kept as views_kept
+from ledger.views.events import EventRow, Page
+from ledger.views.found import Filter
 
 ROWS = events_paging.ROWS
 SEGMENTS = ("events", "conflicts", "quarantine")

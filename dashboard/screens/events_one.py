@@ -11,9 +11,9 @@ from dashboard.screens import events_body, events_list, events_paging, events_st
 from dashboard.screens.events_story import SEND_STATES
 from dashboard.screens.events_words import key_kept, moment, size
 from dashboard.words import what
-from ledger import views_notices
 from ledger.payload import shown
-from ledger.views_event import PARTS_MAX, SendOf, Story
+from ledger.views import notices as views_notices
+from ledger.views.event import PARTS_MAX, SendOf, Story
 
 
 def draw(story: Story) -> None:

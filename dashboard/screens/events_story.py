@@ -10,7 +10,7 @@ from dashboard.colours import State
 from dashboard.screens.events_words import moment
 from dashboard.words import many, provider, span, what
 from ledger.states import ActionState
-from ledger.views_event import Claim, Story, TryOf, Word
+from ledger.views.event import Claim, Story, TryOf, Word
 
 CLAIMS_SHOWN = 8  # the first one and the newest; those between are folded
 SHORT_S = 1.0  # a shorter wait is no gap

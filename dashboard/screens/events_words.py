@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from dashboard.words import clock
-from ledger.views_event import Story
-from ledger.views_events import COUNTED_MAX
+from ledger.views.event import Story
+from ledger.views.events import COUNTED_MAX
 
 ENDINGS = {"done": "Done", "ignored": "Ignored", "unhandled": "Nobody handled it"}
 UNHANDLED = "Nobody handles it"

@@ -10,7 +10,7 @@ from dashboard.components import age_caption, database_gone, mode
 from dashboard.house import CHARTS_EVERY, Glance
 from dashboard.words import many, named, span
 from ledger.views import LEASES_MAX, Hour, Snapshot
-from ledger.views_kept import COUNTED_MAX
+from ledger.views.kept import COUNTED_MAX
 
 
 def page() -> None:

@@ -7,7 +7,7 @@ import streamlit as st
 from dashboard import session
 from dashboard.components import NOTHING_HERE
 from dashboard.screens import review_queue, review_send
-from ledger import views_review
+from ledger.views import review as views_review
 
 DIGITS_MAX = 18  # of a bigint that is certainly one
 

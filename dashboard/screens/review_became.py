@@ -9,11 +9,11 @@ import streamlit as st
 from dashboard import components, session
 from dashboard.colours import State
 from dashboard.words import clock, many, provider
-from ledger import views_notices
 from ledger.notices import What
 from ledger.verdict import VerdictWord
-from ledger.views_notices import Said, Standing
-from ledger.views_review import Send
+from ledger.views import notices as views_notices
+from ledger.views.notices import Said, Standing
+from ledger.views.review import Send
 
 WORDS: dict[What, tuple[str, State]] = {
     What.SENT: ("➤ left the provider", "working"),

@@ -19,7 +19,7 @@ from ledger import decisions
 from ledger.database import Transaction
 from ledger.records import Act, Decision, Seen
 from ledger.verdict import VerdictWord
-from ledger.views_review import Segment, Send
+from ledger.views.review import Segment, Send
 
 LOOKED_AT = ("Provider's own log", "Customer told us", "Our own records", "Only this page")
 NAMES = {

@@ -9,7 +9,7 @@ from dashboard.words import clock, clock_s, many, provider, span
 from ledger.provider_facts import FACTS
 from ledger.records import Attempt, OutcomeKind
 from ledger.verdict import VerdictWord
-from ledger.views_review import Send
+from ledger.views.review import Send
 
 FOUND = {
     OutcomeKind.ACCEPTED: "Accepted, with a message number",

@@ -13,7 +13,7 @@ from ledger import adopting, decisions
 from ledger.adopting import Hint
 from ledger.database import Transaction
 from ledger.records import Act, Decision, Seen
-from ledger.views_review import Send
+from ledger.views.review import Send
 
 SHOWN = 3
 

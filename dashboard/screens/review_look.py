@@ -9,11 +9,12 @@ import streamlit as st
 from dashboard import components, session
 from dashboard.screens import review_found
 from dashboard.words import clock_s, many, named, provider
-from ledger import lookups, views_lookups
+from ledger import lookups
 from ledger.database import Transaction
 from ledger.records import Act, LookedKind
-from ledger.views_lookups import Looks
-from ledger.views_review import Send
+from ledger.views import lookups as views_lookups
+from ledger.views.lookups import Looks
+from ledger.views.review import Send
 
 STATES = ("needs_review", "closed")
 EVERY_S = 1.0

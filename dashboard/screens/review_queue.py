@@ -15,9 +15,9 @@ from dashboard.components import age_caption, database_gone, mode
 from dashboard.letters import odd_letters
 from dashboard.lists import listed
 from dashboard.words import COSTS, clock_s, key_words, many, named, provider, span, what
-from ledger import views_review
 from ledger.payload import shown
-from ledger.views_review import Decided, Place, QueueRow, Sizes
+from ledger.views import review as views_review
+from ledger.views.review import Decided, Place, QueueRow, Sizes
 
 ROWS = 25
 SEGMENTS = ("uncertain", "to_approve", "second_person", "decided_today")

@@ -13,7 +13,7 @@ from ledger import decisions
 from ledger.database import Transaction
 from ledger.payload import shown
 from ledger.records import Act, Settled
-from ledger.views_review import Request, Send
+from ledger.views.review import Request, Send
 
 LOOKED_AT = ("Provider's own log", "Customer told us", "Our own records", "Only this page")
 

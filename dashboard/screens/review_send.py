@@ -20,11 +20,11 @@ from dashboard.screens import (
     review_settled,
 )
 from dashboard.words import COSTS, clock, clock_s, key_words, named, provider, span, what
-from ledger import views_review
 from ledger.payload import shown
 from ledger.records import Role
 from ledger.verdict import VerdictWord
-from ledger.views_review import Send
+from ledger.views import review as views_review
+from ledger.views.review import Send
 
 WHY_FIRST = frozenset({Role.ENGINEER, Role.AUDITOR})  # who says why before reading a text
 HEAD = (("From", "sender"), ("Cc", "cc"), ("Bcc", "bcc"), ("Reply-To", "reply_to"))

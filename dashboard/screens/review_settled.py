@@ -12,12 +12,13 @@ import streamlit as st
 
 from dashboard import components, session
 from dashboard.words import clock_s, day, harmless, named, provider
-from ledger import decisions, views_review
+from ledger import decisions
 from ledger.database import Transaction
 from ledger.payload import shown
 from ledger.records import Act
 from ledger.states import ActionState
-from ledger.views_review import Decided, Send
+from ledger.views import review as views_review
+from ledger.views.review import Decided, Send
 
 MOVING = ("approved", "sending")
 

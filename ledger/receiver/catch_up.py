@@ -1,6 +1,6 @@
 """`python -m ledger.receiver.catch_up`: the side entrance as a process, under the receiver's login.
 
-It is asked by `nottwice catch-up` over standard input (`ledger.catch_up_talk`) and answers what became of each line:
+It is asked by `nottwice catch-up` over standard input (`ledger.catch_up.talk`) and answers what became of each line:
 "new", "known", "not_compared" or "conflict" for a look; "accepted", "duplicate", "conflict", "quarantined" for what
 is stored; "unreadable" for what is nothing; "withheld" for what is older than keys are kept, and may have been an
 event once. Works whether a receiver runs or not.
@@ -15,9 +15,10 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
-from ledger import catch_up_runs, inbox
+from ledger import inbox
 from ledger.awake import visit
-from ledger.catch_up_talk import Answer, Question, serve
+from ledger.catch_up import runs as catch_up_runs
+from ledger.catch_up.talk import Answer, Question, serve
 from ledger.database import Database
 from ledger.errors import LedgerError, Misconfigured
 from ledger.payload import Malformed

@@ -21,12 +21,16 @@ from statistics import median
 import psutil
 from playwright.sync_api import Browser
 
-from ledger import schema, views, views_event, views_events, views_kept, views_review
+from ledger import schema, views
 from ledger.database import Database, Transaction
 from ledger.embedded import Cluster
 from ledger.records import Role
 from ledger.states import EventState
-from ledger.views_found import Filter
+from ledger.views import event as views_event
+from ledger.views import events as views_events
+from ledger.views import kept as views_kept
+from ledger.views import review as views_review
+from ledger.views.found import Filter
 from tests.browser.stage import browser, console
 from tests.fix_seed import House, full
 from tests.fix_story import told

@@ -9,9 +9,10 @@ from typing import Any, TypeVar
 
 import pytest
 
-from ledger import views_event, views_kept
 from ledger.database import Database, Transaction
 from ledger.records import Role
+from ledger.views import event as views_event
+from ledger.views import kept as views_kept
 from tests import fix_receiver as fix
 from tests.cases.conftest import Work
 from tests.fix_receiver import Door, until

@@ -10,11 +10,13 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from dashboard.screens.audit import whole_or_not
-from ledger import audit, audit_check, audit_memory, people, seals
-from ledger.audit_memory import Break, Check
+from ledger import audit, people, seals
+from ledger.audit import check as audit_check
+from ledger.audit import memory as audit_memory
+from ledger.audit.memory import Break, Check
 from ledger.database import Database
 from ledger.records import Act, Person, Role
-from ledger.views_audit import Standing
+from ledger.views.audit import Standing
 from tests.dashboard.conftest import App
 from tests.fix_seed import RECEIPT, House, mail
 

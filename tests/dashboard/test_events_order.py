@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dashboard.screens import events_story
-from ledger import views_event, work
+from ledger import work
 from ledger.records import ClaimedEvent
-from ledger.views_event import Story
+from ledger.views import event as views_event
+from ledger.views.event import Story
 from tests.fix_events import Ledger, worker
 from tests.ledger.test_order import stored
 

@@ -13,7 +13,7 @@ from ledger import lookups
 from ledger.database import Database
 from ledger.records import Answered, CannotBeAsked, Looked, LookUp, PointsTo, Sighting, Unanswered
 from ledger.settings import ProviderSettings
-from ledger.views_lookups import Looks
+from ledger.views.lookups import Looks
 from tests.dashboard.conftest import App
 from tests.fix_sandbox import claimed
 from tests.fix_seed import ANSWER, RECEIPT, REPLY, House, mail

@@ -10,10 +10,11 @@ import pytest
 
 from dashboard import session
 from dashboard.house import House as Shared
-from ledger import audit, decisions, people, recovery, views_review
+from ledger import audit, decisions, people, recovery
 from ledger.database import TRIES_MAX, Database, Transaction
 from ledger.records import Act, Decision, Person, Role, Seen, Settled
 from ledger.settings import load
+from ledger.views import review as views_review
 from tests.browser.stage import CONFIGURATION
 from tests.fix_seed import ANSWER, RECEIPT, House, mail
 

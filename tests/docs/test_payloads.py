@@ -14,8 +14,9 @@ from typing import Any
 
 import pytest
 
-from ledger import payload_form, spreadsheet
+from ledger import spreadsheet
 from ledger.payload import DEPTH_MAX, DIGITS_MAX, VALUES_MAX
+from ledger.payload import form as payload_form
 from ledger.readable import CHARACTERS_MAX, readable
 from ledger.receiver.sources.terms import ELEMENT_BYTES_MAX, ELEMENTS_MAX, TYPE_BYTES_MAX
 from ledger.receiver.wire import HEAD_BYTES_MAX

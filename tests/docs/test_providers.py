@@ -11,8 +11,8 @@ import pytest
 
 from ledger.records import InFlight, NotSent, Refused, Unknown
 from ledger.settings import load
-from ledger.settings_mailera import MaileraSpelling
-from ledger.settings_providers import KEY_WINDOWS_S, LABELS, OF_ONE_KIND, TIMEOUTS_S, Kind, ProviderSettings
+from ledger.settings.mailera import MaileraSpelling
+from ledger.settings.providers import KEY_WINDOWS_S, LABELS, OF_ONE_KIND, TIMEOUTS_S, Kind, ProviderSettings
 from worker import providers
 from worker.providers import agentmail, inboxili
 from worker.providers.mailera_answers import rows

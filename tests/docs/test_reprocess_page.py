@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from ledger.cli import app
-from ledger.settings_processes import ReprocessSettings
+from ledger.settings.processes import ReprocessSettings
 from tests.docs.book import answers, blocks, commands
 from tests.fix_reprocess import POST, Shop
 

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from ledger.settings import RetentionSettings
-from ledger.settings_retention import NamespacePeriods, Periods
+from ledger.settings.retention import NamespacePeriods, Periods
 
 PAGE = Path(__file__).parents[2] / "docs" / "retention.md"
 ROW = re.compile(r"^\| `(\w+)` \| ([\d.]+) \|", re.MULTILINE)

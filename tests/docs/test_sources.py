@@ -18,7 +18,7 @@ from ledger.receiver.sources import adapters, kinds
 from ledger.receiver.sources.adapter import Adapter, Forged
 from ledger.records import Unusable
 from ledger.settings import load
-from ledger.settings_sources import OF_SOME_KINDS, SourceSettings
+from ledger.settings.sources import OF_SOME_KINDS, SourceSettings
 from tests.docs.book import blocks
 
 FILE = Path(__file__).parents[2] / "docs" / "sources.md"

@@ -27,7 +27,7 @@ from ledger.database import Transaction
 from ledger.receiver.server import serve
 from ledger.records import ClaimedAction, Email, Event, Outcome
 from ledger.settings import Settings, load
-from ledger.settings_tables import ActionSettings
+from ledger.settings.tables import ActionSettings
 from tests.failures.boundaries import Ledger, Observer, void
 from worker import notices, observer, providers
 from worker.daemon import Daemon

@@ -8,7 +8,7 @@ from uuid import uuid4
 from ledger import inbox, people, reprocess
 from ledger.records import Act, Delivery, Person, Role, digest_of
 from ledger.reprocess import RunMode, Wanted
-from ledger.settings_processes import ReprocessSettings
+from ledger.settings.processes import ReprocessSettings
 from tests.failures.house import House, event, until
 
 PACE = ReprocessSettings(pace_per_s=100.0)

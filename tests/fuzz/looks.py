@@ -7,10 +7,13 @@ import json
 from collections.abc import Iterator
 from contextlib import suppress
 
-from ledger import payload, spreadsheet, views_event, views_events, views_kept
+from ledger import payload, spreadsheet
 from ledger.database import Database
 from ledger.readable import readable, value_words
-from ledger.views_found import Filter
+from ledger.views import event as views_event
+from ledger.views import events as views_events
+from ledger.views import kept as views_kept
+from ledger.views.found import Filter
 
 STORIES, CHANGES = 20, 40
 COUNTS = """

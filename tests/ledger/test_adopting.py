@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
-from ledger import adopting, answers, decisions, lookups, views_review
+from ledger import adopting, answers, decisions, lookups
 from ledger.adopting import LOOKED_AT
 from ledger.database import Transaction
 from ledger.errors import AlreadyDecided, Incomplete, NotAllowed, NotNow, Stale
 from ledger.records import Act, Decision, Evidence, PointsTo, Role, Settled
 from ledger.states import ActionState
+from ledger.views import review as views_review
 from tests.fix_sends import ACCEPTED, KEYED, Sends
 
 MESSAGE = "<m-8@provider.example>"

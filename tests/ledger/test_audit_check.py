@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 from sqlalchemy.exc import DBAPIError
 
-from ledger import audit_check, audit_memory, seals
-from ledger.audit_memory import Verification
+from ledger import seals
+from ledger.audit import check as audit_check
+from ledger.audit import memory as audit_memory
+from ledger.audit.memory import Verification
 from ledger.records import Role
 from tests.fix_sends import Sends
 from tests.ledger.test_seals import entries

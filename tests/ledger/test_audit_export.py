@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 from sqlalchemy.exc import DBAPIError
 
-from ledger import audit, audit_export, seals, spreadsheet
-from ledger.audit_choice import ALL, Chosen
-from ledger.audit_export import Exported, Form
+from ledger import audit, seals, spreadsheet
+from ledger.audit import export as audit_export
+from ledger.audit.choice import ALL, Chosen
+from ledger.audit.export import Exported, Form
 from ledger.errors import AlreadyDecided, NotAllowed, NotNow
 from ledger.records import Act, Role
 from tests.fix_sends import Sends

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from ledger import catch_up_file
-from ledger.catch_up_file import Batch, Lines
+from ledger.catch_up import file as catch_up_file
+from ledger.catch_up.file import Batch, Lines
 from ledger.errors import Misconfigured
 
 LINE_BYTES_MAX = 10

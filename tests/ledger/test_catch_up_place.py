@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from ledger.catch_up_place import Place
+from ledger.catch_up.place import Place
 
 SINCE = datetime(2026, 11, 30, 6, tzinfo=UTC)
 LATER, LATEST = SINCE + timedelta(minutes=1), SINCE + timedelta(minutes=2)

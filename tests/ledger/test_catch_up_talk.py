@@ -9,12 +9,12 @@ import sys
 
 import pytest
 
-from ledger.catch_up_talk import Child
+from ledger.catch_up.talk import Child
 from ledger.errors import Misconfigured, Unavailable
 
 ECHO = """
 import sys
-from ledger.catch_up_talk import serve
+from ledger.catch_up.talk import serve
 from ledger.errors import Misconfigured, Unavailable
 
 def answer(question, bodies):

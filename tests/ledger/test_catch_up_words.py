@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ledger.catch_up import Report, Wanted
-from ledger.cli_catch_up import _advice, _sum, _tell
+from ledger.cli.catch_up import _advice, _sum, _tell
 
 HORIZON = datetime(2026, 11, 30, 6, tzinfo=UTC)
 

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from ledger import audit_memory, check, refusals, workers
-from ledger.audit_memory import Break, Verification
+from ledger import check, refusals, workers
+from ledger.audit import memory as audit_memory
+from ledger.audit.memory import Break, Verification
 from ledger.check import Level, findings, look
 from ledger.cli import app
 from ledger.database import Database

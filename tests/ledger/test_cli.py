@@ -19,7 +19,7 @@ from ledger import schema
 from ledger.database import Database
 from ledger.demo import prepare
 from ledger.embedded import Cluster
-from ledger.embedded_programs import first_number
+from ledger.embedded.programs import first_number
 from ledger.environment import package_folder
 from tests.fix_home import NOBODY_LISTENS, SECRET, SHOP, UNSAFE, WITHIN_S, Home, until
 

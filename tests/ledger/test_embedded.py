@@ -21,8 +21,8 @@ import psycopg
 import pytest
 import sqlalchemy as sa
 
-from ledger import embedded_place
 from ledger.embedded import DATABASE, PORT, Cluster
+from ledger.embedded import place as embedded_place
 from ledger.errors import Misconfigured, Unavailable
 
 ROOT = os.geteuid() == 0

@@ -11,10 +11,10 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from ledger import embedded_watch
 from ledger.embedded import Cluster
-from ledger.embedded_programs import first_number
-from ledger.embedded_watch import Watch
+from ledger.embedded import watch as embedded_watch
+from ledger.embedded.programs import first_number
+from ledger.embedded.watch import Watch
 from ledger.errors import Unavailable
 from tests.fix_home import Home, until
 

@@ -9,11 +9,12 @@ from uuid import uuid4
 
 import pytest
 
-from ledger import inbox, repeats, views_event
+from ledger import inbox, repeats
 from ledger.database import Database, Transaction
 from ledger.digests import KEY_RULE
 from ledger.errors import Unavailable
 from ledger.records import AcceptanceKind, digest_of
+from ledger.views import event as views_event
 from tests.fix_events import Ledger, delivery, unusable, worker
 
 ACCEPTED, DUPLICATE = AcceptanceKind.ACCEPTED, AcceptanceKind.DUPLICATE

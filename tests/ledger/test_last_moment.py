@@ -8,9 +8,10 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from ledger import actions, decisions, expiry, reprocess_repeats
+from ledger import actions, decisions, expiry
 from ledger.errors import MayNotStart, NotNow
 from ledger.records import Accepted, Decision, KindRules, NotSent, Policy, Proposal, Proposed, Role, Unknown
+from ledger.reprocess import repeats as reprocess_repeats
 from ledger.states import ActionState
 from tests.fix_sends import EMAIL, KEYED, KEYLESS, TO_APPROVE, Sends
 

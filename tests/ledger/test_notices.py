@@ -6,11 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ledger import answers, decisions, views_notices
+from ledger import answers, decisions
 from ledger.database import Transaction
 from ledger.message_ids import bare, mailbox, meeting_key
 from ledger.records import Accepted, Decision, Email, Role, Unknown
 from ledger.states import ActionState
+from ledger.views import notices as views_notices
 from tests.fix_notices import Provider
 from tests.fix_sends import ACCEPTED, KEYED, KEYLESS, Sends
 

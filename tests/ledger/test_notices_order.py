@@ -10,10 +10,11 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from ledger import answers, notices, status, views, views_notices
+from ledger import answers, notices, status, views
 from ledger.database import Transaction
 from ledger.notices import Notice, What
 from ledger.records import Accepted, Role
+from ledger.views import notices as views_notices
 from tests.fix_notices import Provider
 from tests.fix_sends import KEYLESS, Sends
 

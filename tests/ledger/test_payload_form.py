@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ledger.payload import Malformed
-from ledger.payload_form import FIELDS_MAX, as_text, json_of, looks_like_form, read
+from ledger.payload.form import FIELDS_MAX, as_text, json_of, looks_like_form, read
 from ledger.records import Event
 
 DISPOSITION = b"Content-Disposition: form-data; name="

@@ -13,11 +13,13 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from ledger import audit_choice, seals, views_audit
-from ledger.audit_choice import Chosen
+from ledger import seals
+from ledger.audit import choice as audit_choice
+from ledger.audit.choice import Chosen
 from ledger.database import Transaction
 from ledger.embedded import Cluster
 from ledger.records import Person, Role
+from ledger.views import audit as views_audit
 from tests.fix_events import Ledger
 from tests.fix_past import database_with_a_past
 from tests.ledger.test_plans_events import plan, rolled_back

@@ -12,10 +12,11 @@ import psycopg
 import pytest
 import sqlalchemy as sa
 
-from ledger import hints, notices, views_notices
+from ledger import hints, notices
 from ledger.database import Database
 from ledger.embedded import Cluster
 from ledger.schema import migrate
+from ledger.views import notices as views_notices
 from tests.fix_events import Ledger
 from tests.ledger.test_plans_events import plan, rolled_back
 

@@ -12,8 +12,8 @@ import pytest
 
 from ledger.database import Transaction
 from ledger.embedded import Cluster
-from ledger.retention_rules import FIRST, Rule, due, page
-from ledger.retention_walk import IN_ORDER, RULES
+from ledger.retention.rules import FIRST, Rule, due, page
+from ledger.retention.walk import IN_ORDER, RULES
 from tests.fix_events import Ledger
 from tests.fix_past import database_with_a_past
 from tests.ledger.test_plans_events import Plan, walk

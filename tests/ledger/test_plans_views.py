@@ -11,11 +11,15 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from ledger import views, views_event, views_events, views_found, views_kept
+from ledger import views
 from ledger.database import Transaction
 from ledger.embedded import Cluster
 from ledger.states import EventState
-from ledger.views_found import Filter
+from ledger.views import event as views_event
+from ledger.views import events as views_events
+from ledger.views import found as views_found
+from ledger.views import kept as views_kept
+from ledger.views.found import Filter
 from tests.fix_events import Ledger
 from tests.fix_past import database_with_a_past
 from tests.ledger.test_plans_events import Plan, plan, walk

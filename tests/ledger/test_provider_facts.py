@@ -8,8 +8,8 @@ import pytest
 
 from ledger.provider_facts import FACTS
 from ledger.records import InFlight
-from ledger.settings_mailera import MaileraSpelling
-from ledger.settings_providers import Kind
+from ledger.settings.mailera import MaileraSpelling
+from ledger.settings.providers import Kind
 from worker.providers import agentmail
 from worker.providers.mailera_answers import rows
 from worker.providers.outcomes import ANY, Answer, classify

@@ -14,7 +14,7 @@ from ledger.database import Transaction
 from ledger.errors import AlreadyDecided, Declined, Incomplete, NotAllowed, NotNow
 from ledger.proposals import provider_key
 from ledger.records import Act, Evidence, Role
-from ledger.records_reprocess import RunMode
+from ledger.records.reprocess import RunMode
 from tests.fix_reprocess import PACE, Shop
 
 REPEAT = RunMode.REPEAT

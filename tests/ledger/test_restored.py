@@ -18,7 +18,7 @@ from ledger.check import Level, findings
 from ledger.cli import app
 from ledger.database import Database
 from ledger.embedded import PORT, Cluster
-from ledger.embedded_place import settle
+from ledger.embedded.place import settle
 from ledger.errors import Held, Incomplete, MayNotStart, NotAllowed, NotNow
 from ledger.records import Role
 from ledger.restored import OTHER_FILES, OTHER_SERVER, SET_BACK, Mark

@@ -12,8 +12,8 @@ from ledger import counters, proposals, work
 from ledger.database import Database
 from ledger.records import AcceptanceKind, Accepted, KindRules, digest_of
 from ledger.retention import prune
-from ledger.retention_events import BODIES, KEYS
-from ledger.retention_walk import RULES, Overdue, Walk, overdue
+from ledger.retention.events import BODIES, KEYS
+from ledger.retention.walk import RULES, Overdue, Walk, overdue
 from ledger.settings import RetentionSettings
 from tests.fix_events import Ledger, delivery, unusable, worker
 from tests.fix_home import UNSAFE, Home

@@ -14,9 +14,9 @@ from ledger.database import Database
 from ledger.inbox import accept
 from ledger.records import Acceptance, AcceptanceKind
 from ledger.retention import Round, prune
-from ledger.retention_events import KEYS
-from ledger.retention_rules import due
-from ledger.retention_walk import RULES, Walk, late_s
+from ledger.retention.events import KEYS
+from ledger.retention.rules import due
+from ledger.retention.walk import RULES, Walk, late_s
 from ledger.settings import RetentionSettings
 from tests.fix_events import Crowd, Ledger, delivery, worker, writers
 from tests.fix_home import UNSAFE, Home

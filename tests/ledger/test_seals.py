@@ -7,7 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
 
-from ledger import audit, audit_check, seals
+from ledger import audit, seals
+from ledger.audit import check as audit_check
 from ledger.database import Database
 from ledger.embedded import Cluster
 from ledger.records import Act

@@ -8,8 +8,8 @@ import pytest
 
 from ledger.errors import Misconfigured
 from ledger.settings import load
-from ledger.settings_mailera import MaileraSpelling
-from ledger.settings_providers import ProviderSettings
+from ledger.settings.mailera import MaileraSpelling
+from ledger.settings.providers import ProviderSettings
 
 
 def provider(text: str, folder: Path) -> ProviderSettings:

@@ -9,7 +9,8 @@ from enum import StrEnum
 import pytest
 from sqlalchemy.exc import IntegrityError
 
-from ledger import records, records_reprocess, work
+from ledger import records, work
+from ledger.records import reprocess as records_reprocess
 from ledger.states import (
     ACTION_TRANSITIONS,
     EVENT_TRANSITIONS,

@@ -21,7 +21,7 @@ import pytest
 from ledger.child import Child
 from ledger.demo import Killer
 from ledger.processes import Service
-from ledger.settings_processes import SupervisorSettings
+from ledger.settings.processes import SupervisorSettings
 
 WITHIN_S = 40.0
 # Quick, and all that a test of order needs: each event is one line of one file.
@@ -45,7 +45,7 @@ import json, sys
 from pathlib import Path
 from ledger.errors import LedgerError
 from ledger.processes import Service
-from ledger.settings_processes import SupervisorSettings
+from ledger.settings.processes import SupervisorSettings
 from ledger.supervisor import Supervisor
 
 given = json.loads(sys.argv[1])
@@ -298,6 +298,6 @@ class Workers:
 
 class Limits:
     def __init__(self, supervisor: SupervisorSettings) -> None:
-        from ledger.settings_processes import WorkerSettings
+        from ledger.settings.processes import WorkerSettings
 
         self.supervisor, self.worker = supervisor, WorkerSettings()

@@ -6,10 +6,11 @@ from collections.abc import Callable
 
 import pytest
 
-from ledger import views, views_review
+from ledger import views
 from ledger.database import Database
 from ledger.records import Role
 from ledger.verdict import VerdictWord
+from ledger.views import review as views_review
 from tests.fix_seed import LETTER, RECEIPT, House, desk, full, mail
 
 

@@ -6,11 +6,13 @@ from datetime import timedelta
 
 import pytest
 
-from ledger import audit, audit_choice, decisions, seals, views_audit
-from ledger.audit_choice import ALL, POLICY, Chosen
+from ledger import audit, decisions, seals
+from ledger.audit import choice as audit_choice
+from ledger.audit.choice import ALL, POLICY, Chosen
 from ledger.errors import NotAllowed
 from ledger.records import Decision, Person, Role
-from ledger.views_audit import Entry, Page
+from ledger.views import audit as views_audit
+from ledger.views.audit import Entry, Page
 from tests.fix_sends import Sends
 from tests.ledger.test_seals import entries
 

@@ -7,12 +7,14 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from ledger import views_event, views_events, views_kept
 from ledger.database import Database
 from ledger.errors import TooSlow
 from ledger.records import Role
 from ledger.states import EventState
-from ledger.views_found import Filter
+from ledger.views import event as views_event
+from ledger.views import events as views_events
+from ledger.views import kept as views_kept
+from ledger.views.found import Filter
 from tests.fix_events import Ledger
 from tests.fix_seed import House
 from tests.fix_story import told

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ledger import inbox, simulate
-from ledger.catch_up_talk import Question
+from ledger.catch_up.talk import Question
 from ledger.database import Database
 from ledger.errors import Misconfigured
 from ledger.examples import message_received

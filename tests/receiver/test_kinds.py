@@ -12,7 +12,7 @@ from ledger.receiver import sources
 from ledger.receiver.sources import adapters, kinds
 from ledger.receiver.starting import main as receive
 from ledger.settings import load
-from ledger.settings_sources import OF_SOME_KINDS, SourceSettings
+from ledger.settings.sources import OF_SOME_KINDS, SourceSettings
 
 HEAD = '[sources.a]\nkind = "{kind}"\nsecrets = ["s"]\n'
 GENERIC = HEAD.format(kind="generic") + 'signature_header = "X"\n'

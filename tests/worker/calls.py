@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from ledger.records import ClaimedAction, Email, Outcome
-from ledger.settings_mailera import MaileraSpelling
+from ledger.settings.mailera import MaileraSpelling
 from tests.fix_sandbox import RawServer, Script, claimed
 from worker.providers import Provider
 from worker.providers.agentmail import AgentMail

@@ -24,7 +24,7 @@ from ledger.records import (
     Unknown,
     canonical_json,
 )
-from ledger.settings_mailera import MaileraSpelling
+from ledger.settings.mailera import MaileraSpelling
 from tests.fix_sandbox import RawServer, Sandbox, Script, claimed, until
 from tests.worker.calls import (
     BROKEN,

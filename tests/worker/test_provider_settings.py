@@ -9,7 +9,7 @@ import pytest
 
 from ledger.errors import Misconfigured
 from ledger.settings import ProviderSettings, Settings
-from ledger.settings_providers import LABELS, Kind
+from ledger.settings.providers import LABELS, Kind
 from tests.worker.calls import EACH, provider_at
 from worker import providers
 from worker.providers.agentmail import AgentMail

@@ -13,7 +13,7 @@ import pytest
 from ledger import actions, answers
 from ledger.database import Database
 from ledger.records import Answered, Email, LookUp, Unanswered, Unknown, Worker
-from ledger.settings_mailera import MaileraSpelling
+from ledger.settings.mailera import MaileraSpelling
 from tests.fix_sandbox import Sandbox, claimed
 from tests.fix_worker import PROVIDER, WITHIN_S, Notes, Workshop
 from worker import providers

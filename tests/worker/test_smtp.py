@@ -18,7 +18,7 @@ import pytest
 from ledger.database import Database
 from ledger.errors import CallInsideTransaction
 from ledger.records import Accepted, CannotBeAsked, ClaimedAction, LookUp, NotSent, Outcome, Refused, Unknown
-from ledger.settings_providers import ProviderSettings
+from ledger.settings.providers import ProviderSettings
 from tests.fix_sandbox import Sandbox, claimed, until
 from tests.worker.calls import RECEIPT, drips, full_backlog, reset
 from tests.worker.mail_servers import EHLO, OddServer, certificate

@@ -8,7 +8,7 @@ import pytest
 
 from ledger import actions
 from ledger.records import Email, KindRules, Policy, Proposal
-from ledger.settings_providers import ProviderSettings
+from ledger.settings.providers import ProviderSettings
 from tests.fix_sandbox import Sandbox
 from tests.fix_sender import Senders, pump_until, state_of
 from tests.fix_worker import Workshop

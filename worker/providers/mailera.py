@@ -2,7 +2,7 @@
 
 Facts from its article (mailera.app, email-webhook-deduplication): `POST /mailboxes/{id}/send` with `Idempotency-Key`,
 which is kept for 24 h, and `GET /sends/{id}`. How its API spells the rest is assumed, and configurable:
-`ledger/settings_mailera.py`.
+`ledger/settings/mailera.py`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 
 from ledger.records import ClaimedAction, Looked, LookUp, NotSent, Outcome, Refused, Unanswered, Unknown
-from ledger.settings_mailera import MaileraSpelling
+from ledger.settings.mailera import MaileraSpelling
 from worker.providers import httpx_line
 from worker.providers.content import Unsendable, inbox_of, request_of
 from worker.providers.httpx_line import NEVER_LEFT, part

@@ -25,7 +25,7 @@ from ledger.records import (
     Unanswered,
     Unknown,
 )
-from ledger.settings_mailera import MaileraSpelling
+from ledger.settings.mailera import MaileraSpelling
 from worker.providers.content import one_line
 from worker.providers.outcomes import ANY, Answer, Rule, classify, message_id_of, retry_after_s
 

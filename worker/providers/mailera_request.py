@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from ledger.settings_mailera import MaileraSpelling
+from ledger.settings.mailera import MaileraSpelling
 from worker.providers.content import Unsendable, address, addresses, subject_of
 
 

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 
 from ledger.records import Accepted, CannotBeAsked, ClaimedAction, Looked, LookUp, NotSent, Outcome, Refused
-from ledger.settings_providers import ProviderSettings
+from ledger.settings.providers import ProviderSettings
 from worker.providers.content import Unsendable
 from worker.providers.smtp_answers import Ended, classify
 from worker.providers.smtp_conversation import arrive, envelope, hand_over

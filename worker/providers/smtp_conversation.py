@@ -7,7 +7,7 @@ import ssl
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from ledger.settings_providers import ProviderSettings
+from ledger.settings.providers import ProviderSettings
 from worker.providers.content import Unsendable
 from worker.providers.smtp_answers import Ended, Step
 from worker.providers.smtp_line import Lost, Reply, Session

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from starlette.responses import HTMLResponse, Response
 
-from ledger.settings_providers import LABELS
+from ledger.settings.providers import LABELS
 from worker.sandbox.store import Mail, Store
 
 ROWS_MAX = 300

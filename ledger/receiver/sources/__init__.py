@@ -12,8 +12,8 @@ from ledger.errors import Misconfigured
 from ledger.receiver.sources.adapter import Adapter, WrongOption
 from ledger.receiver.sources.facts import CLOCKLESS
 from ledger.settings import Settings, SourceSettings
-from ledger.settings_sources import OF_SOME_KINDS
-from ledger.settings_words import meant, placed
+from ledger.settings.sources import OF_SOME_KINDS
+from ledger.settings.words import meant, placed
 
 
 @cache

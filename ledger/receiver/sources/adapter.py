@@ -23,7 +23,7 @@ from ledger.receiver.sources.terms import bound, bound_one_of_many, require_stor
 from ledger.receiver.sources.terms import require_id as require_id
 from ledger.records import Delivery, Unusable, digest_of
 from ledger.settings import SourceSettings
-from ledger.settings_sources import Coded
+from ledger.settings.sources import Coded
 
 
 class Adapter(ABC):

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from ledger import payload, payload_form
+from ledger import payload
 from ledger.payload import Element, Malformed
+from ledger.payload import form as payload_form
 from ledger.receiver.sources.terms import Arrival
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from ledger.receiver.sources.signed_string import SignedString
 from ledger.settings import SourceSettings
-from ledger.settings_sources import HEADERS
+from ledger.settings.sources import HEADERS
 
 Complaint = tuple[str, str]  # an option, and what follows its name in a sentence
 OWN_HEADERS = ("signature_header", "timestamp_header")  # nothing else can stand in these

@@ -18,7 +18,7 @@ from ledger.receiver.sources.complaints import complaints
 from ledger.receiver.sources.signed_string import SignedString
 from ledger.receiver.sources.signing import SECRET_BYTES_MIN, decoded, fresh, matches_any
 from ledger.settings import SourceSettings
-from ledger.settings_sources import NOTICE_PATHS
+from ledger.settings.sources import NOTICE_PATHS
 
 SIGNING = frozenset(
     (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ledger.settings_sources import Coded
+from ledger.settings.sources import Coded
 
 CODED: dict[Coded, str] = {
     "refused": "refused with 415",

@@ -16,8 +16,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ledger import payload, payload_form
+from ledger import payload
 from ledger.payload import Element
+from ledger.payload import form as payload_form
 from ledger.receiver.sources.adapter import Adapter, Arrival, Identity, Unfit, require_id
 from ledger.receiver.sources.facts import Facts
 from ledger.receiver.sources.signing import decoded, matches_any

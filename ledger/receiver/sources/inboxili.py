@@ -6,7 +6,7 @@ timestamp, so nothing but the key protects against a replay.
 
 The body is not published. Its maker's article only says that the webhooks carry a `message_id`, and to tell copies
 apart by the event id, or by message and type. Under which names the rest stands is therefore a setting, and the
-defaults are assumptions (`ASSUMED_PATHS` in `ledger/settings_sources.py`). Key: type and event id; where there is no
+defaults are assumptions (`ASSUMED_PATHS` in `ledger/settings/sources.py`). Key: type and event id; where there is no
 event id, type, message and recipient. A body that is a list holds one event an element.
 """
 
@@ -21,7 +21,7 @@ from ledger.receiver.sources.adapter import Adapter, Arrival, Identity, require_
 from ledger.receiver.sources.facts import Facts
 from ledger.receiver.sources.signing import decoded, matches_any
 from ledger.settings import SourceSettings
-from ledger.settings_sources import BODY_PATHS, NOTICE_PATHS
+from ledger.settings.sources import BODY_PATHS, NOTICE_PATHS
 
 HEADER = "x-inboxili-signature"
 SIGNATURE = re.compile(r"[0-9a-f]{64}")

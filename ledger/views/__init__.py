@@ -1,0 +1,225 @@
+"""What the Overview reads. Works under any person's database role; no recipient, no body, no token in it.
+
+No query's cost grows with history: live rows are counted over partial indexes, finished ones through the counters.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from ledger import endpoints, pauses, refusals, restored
+from ledger.database import Transaction
+from ledger.refusals import Refused
+from ledger.views.kept import COUNTED_MAX
+
+LEASES_MAX = 200
+UNKNOWN_S = 3600.0
+SILENT_NAMED_S = 600.0  # a worker that is silent for longer is history
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """One moment, for everybody who looks. Ages are seconds, 0 when nothing waits.
+
+    `conflicts` that nobody has seen and what is `quarantined` are counted up to COUNTED_MAX + 1; `done_lately` is what
+    was completed in this minute and the one before.
+    `silent` names workers that gave no sign and were not started again, with their silence in seconds;
+    `last_sign_s` is None when no worker was ever here. `held` says why nothing at all is sent.
+    """
+
+    at: datetime
+    any_event: bool
+    pending: int
+    processing: int
+    failed: int
+    unhandled: int
+    conflicts: int
+    quarantined: int
+    done_lately: int
+    oldest_pending_s: float
+    oldest_claim_s: float
+    expired_leases: int
+    proposed: int
+    approved: int
+    sending: int
+    needs_review: int
+    oldest_review_s: float
+    workers: int
+    last_sign_s: float | None
+    silent: tuple[tuple[str, float], ...] = ()
+    endpoints_off: tuple[endpoints.Off, ...] = ()
+    endpoints_unknown: tuple[endpoints.Watched, ...] = ()
+    paused: tuple[pauses.Pause, ...] = ()
+    held: str = ""
+
+    @property
+    def stuck(self) -> int:
+        """Pieces of work that no worker will finish without something changing."""
+        return self.failed + self.unhandled + self.expired_leases
+
+    @property
+    def moving(self) -> bool:
+        """Something was done a moment ago, or somebody is at it."""
+        return bool(self.done_lately or self.sending or self.processing > self.expired_leases)
+
+    @property
+    def for_people(self) -> int:
+        """Sends that wait for a person: uncertain ones and those to approve."""
+        return self.needs_review + self.proposed
+
+
+# While no worker ever came, every type counts as handled: that work waits for the first worker. One that was killed
+# and started again under its name is one worker, not two: the old row gave no sign after the new one's start.
+SNAPSHOT = """
+WITH handled AS (SELECT DISTINCT unnest(handles) AS pair FROM nottwice.workers WHERE kind = 'worker'),
+pending AS (
+    SELECT n, due_at, NOT EXISTS (SELECT FROM handled) OR EXISTS (SELECT FROM handled h WHERE h.pair = p.pair) AS handled
+    FROM (SELECT source || ' ' || type AS pair, count(*) AS n, min(due_at) AS due_at
+          FROM nottwice.events WHERE state = 'pending' GROUP BY source, type) AS p),
+claims AS (
+    SELECT count(*) AS n, count(*) FILTER (WHERE lease_until < now()) AS expired, min(claimed_at) AS oldest
+    FROM nottwice.events WHERE state = 'processing'),
+actions AS (
+    SELECT count(*) FILTER (WHERE state = 'proposed') AS proposed, count(*) FILTER (WHERE state = 'approved') AS approved,
+           count(*) FILTER (WHERE state = 'sending') AS sending,
+           count(*) FILTER (WHERE state = 'needs_review') AS needs_review,
+           min(CASE state WHEN 'needs_review' THEN review_since WHEN 'proposed' THEN created_at END) AS oldest
+    FROM (SELECT state, review_since, created_at FROM nottwice.actions WHERE state = 'proposed'
+          UNION ALL SELECT state, NULL, NULL FROM nottwice.actions WHERE state = 'approved'
+          UNION ALL SELECT state, NULL, NULL FROM nottwice.actions WHERE state = 'sending'
+          UNION ALL SELECT state, review_since, NULL FROM nottwice.actions WHERE state = 'needs_review') AS live),
+workers AS (
+    SELECT count(*) FILTER (WHERE stopped_at IS NULL AND seen_at > now() - make_interval(secs => :silent_s)
+                            AND NOT EXISTS (SELECT FROM nottwice.workers n
+                                            WHERE n.name = w.name AND n.host = w.host AND n.started_at > w.seen_at)) AS alive,
+           max(seen_at) AS last_sign
+    FROM nottwice.workers w WHERE kind = 'worker')
+SELECT now() AS at, EXISTS (SELECT FROM nottwice.events) AS any_event,
+       CAST(coalesce((SELECT sum(n) FROM pending), 0) AS bigint) AS pending, claims.n AS processing,
+       (SELECT count(*) FROM nottwice.events WHERE state = 'failed') AS failed,
+       CAST(coalesce((SELECT sum(n) FROM pending WHERE NOT handled), 0) AS bigint) AS unhandled,
+       (SELECT count(*) FROM (SELECT FROM nottwice.conflicts WHERE acknowledged_at IS NULL LIMIT :most) AS c) AS conflicts,
+       (SELECT count(*) FROM (SELECT FROM nottwice.quarantine WHERE settled_at IS NULL LIMIT :most) AS q) AS quarantined,
+       (SELECT CAST(coalesce(sum(n), 0) AS bigint) FROM nottwice.counters
+        WHERE metric = 'completed' AND minute >= date_trunc('minute', now()) - interval '1 minute') AS done_lately,
+       nottwice.seconds_since((SELECT min(due_at) FROM pending WHERE handled)) AS oldest_pending_s,
+       nottwice.seconds_since(claims.oldest) AS oldest_claim_s, claims.expired AS expired_leases,
+       actions.proposed, actions.approved, actions.sending, actions.needs_review,
+       nottwice.seconds_since(actions.oldest) AS oldest_review_s, workers.alive AS workers,
+       CASE WHEN workers.last_sign IS NOT NULL THEN nottwice.seconds_since(workers.last_sign) END AS last_sign_s
+FROM claims, actions, workers
+"""
+
+
+def snapshot(tx: Transaction, *, silent_s: float, unknown_s: float = UNKNOWN_S) -> Snapshot:
+    """Everything the figures say. A worker without a sign for `silent_s` counts as silent, and of a provider that has
+    not said for `unknown_s` whether our endpoints are on, it is not known.
+    """
+    silent = tx.all(
+        """SELECT w.name, nottwice.seconds_since(w.seen_at) AS silent_s FROM nottwice.workers w
+           WHERE w.kind = 'worker' AND w.stopped_at IS NULL AND w.seen_at <= now() - make_interval(secs => :silent_s)
+             AND w.seen_at > now() - make_interval(secs => :named_s)
+             AND NOT EXISTS (SELECT FROM nottwice.workers n
+                             WHERE n.name = w.name AND n.host = w.host AND n.started_at > w.seen_at)
+           ORDER BY w.seen_at LIMIT 20""",
+        silent_s=silent_s,
+        named_s=max(SILENT_NAMED_S, 10 * silent_s),
+    )
+    row = tx.one(SNAPSHOT, silent_s=silent_s, most=COUNTED_MAX + 1)
+    return Snapshot(
+        **row._asdict(),
+        silent=tuple((s.name, s.silent_s) for s in silent),
+        endpoints_off=endpoints.off(tx),
+        paused=tuple(pauses.standing(tx)),
+        held=restored.why_held(tx),
+        endpoints_unknown=tuple(one for one in endpoints.watched(tx) if one.silent_s > unknown_s),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Minute:
+    at: datetime
+    new: int
+    duplicates: int
+    done: int
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseAge:
+    """A claim in hand, and how long ago it was made or renewed. Past the lease another worker takes over."""
+
+    worker: str
+    age_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Hour:
+    """What the charts draw: the last minutes, the oldest leases of `leases` in all, today's answers of providers.
+
+    What was accepted today and bounced or was rejected since is not among the accepted. `turned_away` is what the front
+    door refused of configured sources in these minutes, the most frequent first.
+    """
+
+    minutes: tuple[Minute, ...]
+    oldest_leases: tuple[LeaseAge, ...]
+    accepted_today: int
+    bounced_today: int
+    unclear_today: int
+    put_off_today: int
+    refused_today: int
+    turned_away: tuple[Refused, ...]
+
+
+def hour(tx: Transaction, *, lease_s: float, minutes: int = 60) -> Hour:
+    """Days begin at midnight UTC. `lease_s` is what workers are given, to tell a lease's age from its end."""
+    turned_away = tuple(one for one in refusals.lately(tx, minutes=minutes) if one.source)
+    return Hour(_minutes(tx, minutes), _oldest_leases(tx, lease_s), **_today(tx), turned_away=turned_away)
+
+
+def _minutes(tx: Transaction, minutes: int) -> tuple[Minute, ...]:
+    """Quiet minutes included; the last one is still filling."""
+    rows = tx.all(
+        """SELECT m.minute AS at, CAST(coalesce(sum(c.n) FILTER (WHERE c.metric = 'accepted'), 0) AS bigint) AS new,
+                  CAST(coalesce(sum(c.n) FILTER (WHERE c.metric = 'duplicate'), 0) AS bigint) AS duplicates,
+                  CAST(coalesce(sum(c.n) FILTER (WHERE c.metric = 'completed'), 0) AS bigint) AS done
+           FROM generate_series(date_trunc('minute', now()) - make_interval(mins => :minutes - 1),
+                                date_trunc('minute', now()), interval '1 minute') AS m(minute)
+           LEFT JOIN nottwice.counters c ON c.minute = m.minute AND c.metric IN ('accepted', 'duplicate', 'completed')
+           GROUP BY m.minute ORDER BY m.minute""",
+        minutes=minutes,
+    )
+    return tuple(Minute(**row._asdict()) for row in rows)
+
+
+def _oldest_leases(tx: Transaction, lease_s: float) -> tuple[LeaseAge, ...]:
+    rows = tx.all(
+        """SELECT coalesce(w.name, 'gone') AS worker,
+                  CAST(extract(epoch FROM e.lease_until - now()) AS double precision) AS left_s
+           FROM nottwice.events e LEFT JOIN nottwice.workers w ON w.id = e.claimed_by
+           WHERE e.state = 'processing' ORDER BY e.lease_until LIMIT :most""",
+        most=LEASES_MAX,
+    )
+    return tuple(LeaseAge(row.worker, max(0.0, lease_s - row.left_s)) for row in rows)
+
+
+def _today(tx: Transaction) -> dict[str, int]:
+    row = tx.one(
+        """SELECT CAST(coalesce(sum(n) FILTER (WHERE metric = 'sent'), 0) AS bigint) AS accepted_today,
+                  CAST(coalesce(sum(n) FILTER (WHERE metric IN ('unknown', 'in_flight')), 0) AS bigint) AS unclear_today,
+                  CAST(coalesce(sum(n) FILTER (WHERE metric = 'not_sent'), 0) AS bigint) AS put_off_today,
+                  CAST(coalesce(sum(n) FILTER (WHERE metric = 'refused'), 0) AS bigint) AS refused_today
+           FROM (SELECT metric, n FROM nottwice.counters WHERE minute >= date_trunc('day', now(), 'UTC')
+                 UNION ALL
+                 SELECT metric, n FROM nottwice.counters_hourly WHERE hour >= date_trunc('day', now(), 'UTC')) AS c"""
+    )
+    found = {name: int(n) for name, n in row._asdict().items()}
+    bounced = int(tx.one(BOUNCED_TODAY).n)
+    return found | {"accepted_today": max(0, found["accepted_today"] - bounced), "bounced_today": bounced}
+
+
+# Of messages that met their send today: their standing, not how often it was told.
+BOUNCED_TODAY = """
+SELECT count(*) AS n FROM nottwice.messages
+WHERE standing IN ('bounced', 'rejected') AND action_id IS NOT NULL AND seen_at >= date_trunc('day', now(), 'UTC')
+"""

@@ -1,0 +1,339 @@
+"""What the review desk reads: the queue, one send whole, and what was decided.
+
+Each works as the person's database role, which decides how recipients look. A body is never in here: it is shown by
+`reveals.reveal` alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from datetime import datetime
+from typing import Any, Literal, TypeVar, cast
+
+import sqlalchemy as sa
+
+from ledger import answers
+from ledger.database import Transaction
+from ledger.records import Attempt, Evidence, Policy, Role
+from ledger.settings.providers import LABELS
+from ledger.verdict import Finding, verdict
+
+T = TypeVar("T")
+Segment = Literal["uncertain", "to_approve", "second_person"]
+Place = tuple[bool, int, datetime, int]  # where a page of the queue ends
+SEES_HEADS = frozenset({Role.SUPPORT, Role.AUDITOR, Role.ADMIN})
+
+
+@dataclass(frozen=True, slots=True)
+class QueueRow:
+    """One send that waits for a person. `key_left_s` is None without keys, negative when the key ran out."""
+
+    id: int
+    kind: str
+    about: str
+    provider: str
+    cost: str
+    verdict: str | None
+    recipients: tuple[str, ...]
+    waiting_s: float
+    key_left_s: float | None
+    looking_s: float
+    place: Place
+
+
+# A key that ends within the hour first, then the costliest mistake, then the longest wait.
+QUEUE = """
+WITH waiting AS (
+    SELECT id, kind, about, provider, cost, verdict, evidence_until, coalesce(review_since, created_at) AS since,
+           array_position(ARRAY['high', 'medium', 'low'], cost) AS rank,
+           first_started_at + make_interval(secs => key_window_s - key_margin_s) AS key_until
+    FROM nottwice.actions a
+    WHERE state = :state
+      AND :asked = EXISTS (SELECT FROM nottwice.requests q
+                           WHERE q.action_id = a.id AND q.decision IS NULL AND q.expires_at > now())),
+ranked AS (
+    SELECT *, NOT coalesce(key_until BETWEEN now() AND now() + interval '1 hour', false) AS later FROM waiting)
+SELECT a.id, a.kind, a.about, a.provider, a.cost, coalesce(r.recipients, '{}') AS recipients, a.later, a.rank, a.since,
+       CASE WHEN a.verdict = 'safe_to_try_again' AND a.key_until < now() THEN 'nobody_knows' ELSE a.verdict END AS verdict,
+       nottwice.seconds_since(a.since) AS waiting_s,
+       CAST(extract(epoch FROM a.key_until - now()) AS double precision) AS key_left_s,
+       CAST(greatest(0, coalesce(extract(epoch FROM a.evidence_until - now()), 0)) AS double precision) AS looking_s
+FROM ranked a LEFT JOIN nottwice.recipients r ON r.action_id = a.id
+WHERE CAST(:id AS bigint) IS NULL
+   OR (a.later, a.rank, a.since, a.id)
+      > (CAST(:later AS boolean), CAST(:rank AS integer), CAST(:since AS timestamptz), CAST(:id AS bigint))
+ORDER BY a.later, a.rank, a.since, a.id LIMIT :most
+"""
+
+
+def queue(tx: Transaction, segment: Segment, *, after: Place | None = None, most: int = 25) -> list[QueueRow]:
+    """The next `most` sends that wait, behind the place where the page before ended."""
+    later, rank, since, id_ = after or (None, None, None, None)
+    state = "proposed" if segment == "to_approve" else "needs_review"
+    rows = tx.all(
+        QUEUE,
+        state=state,
+        asked=segment == "second_person",
+        later=later,
+        rank=rank,
+        since=since,
+        id=id_,
+        most=most,
+    )
+    return [
+        _made(QueueRow, row, recipients=tuple(row.recipients), place=(row.later, row.rank, row.since, row.id))
+        for row in rows
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """How many sends wait in each segment, and what people and evidence settled today (since midnight UTC)."""
+
+    uncertain: int
+    to_approve: int
+    second_person: int
+    decided_today: int
+    contradicted: int
+
+
+def sizes(tx: Transaction) -> Sizes:
+    row = tx.one(
+        """SELECT count(*) FILTER (WHERE a.state = 'needs_review' AND q.id IS NULL) AS uncertain,
+                  count(*) FILTER (WHERE a.state = 'proposed') AS to_approve,
+                  count(*) FILTER (WHERE a.state = 'needs_review' AND q.id IS NOT NULL) AS second_person
+           FROM nottwice.actions a
+           LEFT JOIN nottwice.requests q ON q.action_id = a.id AND q.decision IS NULL AND q.expires_at > now()
+           WHERE a.state IN ('needs_review', 'proposed')"""
+    )
+    today = decided_today(tx)
+    return Sizes(**row._asdict(), decided_today=len(today), contradicted=sum(d.contradicted for d in today))
+
+
+# ── Decisions ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """One act of a person about a send. `contradicted`: evidence that came later says otherwise."""
+
+    audit_id: int
+    at: datetime
+    person_id: int
+    who: str
+    act: str
+    why: str
+    looked_at: tuple[str, ...]
+    version: int | None
+    action_id: int
+    kind: str
+    about: str
+    contradicted: bool = False
+
+
+DECIDED = """
+SELECT u.id AS audit_id, u.at, u.person_id, p.name AS who, u.act, u.why, u.looked_at, u.entity_version AS version,
+       a.id AS action_id, a.kind, a.about,
+       a.state = 'closed' AND u.entity_version = a.version AND (
+           EXISTS (SELECT FROM nottwice.evidence e
+                   WHERE e.action_id = a.id AND e.proof AND e.points_to = 'sent' AND e.observed_at > u.at)
+           OR EXISTS (SELECT FROM nottwice.action_attempts t
+                      WHERE t.action_id = a.id AND t.outcome = 'accepted' AND t.answered_at > u.at)) AS contradicted
+FROM nottwice.audit u JOIN nottwice.people p ON p.id = u.person_id JOIN nottwice.actions a ON a.id = u.entity_id
+WHERE u.entity = 'action' AND u.outcome = 'done' AND u.act NOT IN ('reveal', 'look again')
+"""
+
+
+def decided_today(tx: Transaction, *, most: int = 200) -> list[Decided]:
+    """What people decided about sends since midnight UTC, newest first."""
+    sql = DECIDED + " AND u.at >= date_trunc('day', now(), 'UTC') ORDER BY u.at DESC, u.id DESC LIMIT :most"
+    return [_made(Decided, row, looked_at=tuple(row.looked_at)) for row in tx.all(sql, most=most)]
+
+
+def last_decision(tx: Transaction, action_id: int) -> Decided | None:
+    """The newest act of a person about one send."""
+    row = tx.first(DECIDED + " AND u.entity_id = :id ORDER BY u.id DESC LIMIT 1", id=action_id)
+    return _made(Decided, row, looked_at=tuple(row.looked_at)) if row else None
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A second person is asked to agree to a new key."""
+
+    id: int
+    requested_by: int
+    name: str
+    why: str
+    looked_at: tuple[str, ...]
+    requested_at: datetime
+    expires_at: datetime
+
+
+# ── One send ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """One action whole, without its body. `version` and `content_digest` travel with every decision about it.
+
+    `head` is what an e-mail's head says and how long its parts are; empty for roles that see no recipients. `closed_why`
+    says why configuration closed it, in our words. `asked_before` counts the requests ever made about it; `successor` is
+    its next generation. What is over its time in `[retention]` is not `kept` any more.
+    """
+
+    id: int
+    version: int
+    content_digest: bytes
+    kind: str
+    about: str
+    namespace: str
+    provider: str
+    cost: str
+    cost_reason: str
+    state: str
+    generation: int
+    recipients: tuple[str, ...]
+    subject: str
+    event_id: int | None
+    created_at: datetime
+    waiting_s: float
+    evidence_until: datetime | None
+    key_window_s: float | None
+    key_margin_s: float
+    retry_until: datetime
+    send_before: datetime | None
+    due_at: datetime | None
+    decided_send: bool
+    message_id: str | None
+    settled_at: datetime | None
+    content_kept: bool
+    key_kept: bool
+    closed_why: str
+    asked_before: int
+    successor: int | None
+    now: datetime
+    finding: Finding
+    attempts: tuple[Attempt, ...]
+    evidence: tuple[Evidence, ...]
+    request: Request | None
+    decided: Decided | None
+    head: Mapping[str, Any]
+
+    @property
+    def is_too_late(self) -> bool:
+        """Nobody sends it any more."""
+        return self.send_before is not None and self.now >= self.send_before
+
+
+ONE = """
+SELECT a.id, a.version, a.content_digest, a.kind, a.about, a.namespace, a.provider, a.account, a.policy, a.cost, a.cost_reason,
+       a.state, a.generation, a.key_window_s, a.key_margin_s, a.retry_until, a.send_before, a.decided_send, a.event_id, a.created_at,
+       a.evidence_until, a.due_at, a.message_id, a.settled_at, NOT a.content_gone AS content_kept, a.key_digest IS NOT NULL AS key_kept,
+       nottwice.has_moved(a.provider, a.account) AS moved,
+       coalesce(r.recipients, '{}') AS recipients, coalesce(r.subject, '') AS subject, now() AS now,
+       nottwice.seconds_since(coalesce(a.review_since, a.created_at)) AS waiting_s,
+       coalesce((SELECT CASE WHEN u.role = 'policy' THEN u.why END FROM nottwice.audit u
+                 WHERE u.entity = 'action' AND u.entity_id = a.id AND u.state_after = 'closed' AND u.outcome = 'done' AND a.state = 'closed'
+                 ORDER BY u.id DESC LIMIT 1), '') AS closed_why,
+       (SELECT count(*) FROM nottwice.requests q WHERE q.action_id = a.id) AS asked_before,
+       (SELECT id FROM nottwice.actions n WHERE n.namespace = a.namespace AND n.key_digest = a.key_digest
+                                          AND n.generation = a.generation + 1) AS successor
+FROM nottwice.actions a LEFT JOIN nottwice.recipients r ON r.action_id = a.id WHERE a.id = :id
+"""
+
+
+def send(tx: Transaction, role: Role, action_id: int) -> Send | None:
+    """One action with its attempts, evidence and verdict; None when there is none."""
+    row = tx.first(ONE, id=action_id)
+    if row is None:
+        return None
+    attempts, evidence = answers.history(tx, action_id)
+    return _made(
+        Send,
+        row,
+        recipients=tuple(row.recipients),
+        content_digest=bytes(row.content_digest),
+        finding=_finding(row, attempts, evidence),
+        attempts=_with_workers(tx, attempts),
+        evidence=tuple(evidence),
+        request=_request(tx, action_id),
+        decided=last_decision(tx, action_id),
+        head=_head(tx, role, action_id),
+    )
+
+
+def version(tx: Transaction, action_id: int) -> int | None:
+    """The version of the row now: whether what a person has before their eyes still stands."""
+    row = tx.first("SELECT version FROM nottwice.actions WHERE id = :id", id=action_id)
+    return None if row is None else int(row.version)
+
+
+def provider_name(name: str) -> str:
+    return LABELS.get(name, name)
+
+
+@dataclass(frozen=True, slots=True)
+class Behind:
+    """The event that led to a send."""
+
+    id: int
+    source: str
+    type: str
+    event_key: str
+    state: str
+    accepted_at: datetime
+    deliveries: int
+    last_error: str | None
+
+
+def event_behind(tx: Transaction, event_id: int) -> Behind | None:
+    row = tx.first(
+        """SELECT e.id, e.source, e.type, e.event_key, e.state, e.accepted_at, e.last_error,
+                  1 + CAST(coalesce((SELECT sum(deliveries) FROM nottwice.duplicates d WHERE d.event_id = e.id), 0)
+                           AS bigint) AS deliveries
+           FROM nottwice.events e WHERE e.id = :id""",
+        id=event_id,
+    )
+    return _made(Behind, row) if row else None
+
+
+def _finding(row: sa.Row[Any], attempts: list[Attempt], evidence: list[Evidence]) -> Finding:
+    name, policy = provider_name(row.provider), Policy(row.policy)
+    return verdict(attempts, evidence, answers.window_of(row), row.now, policy=policy, provider=name)
+
+
+def _with_workers(tx: Transaction, attempts: list[Attempt]) -> tuple[Attempt, ...]:
+    """Workers by name; one that is forgotten by the beginning of its id."""
+    ids = [a.worker for a in attempts]
+    rows = tx.all("SELECT id, name FROM nottwice.workers WHERE id = ANY(CAST(:ids AS uuid[]))", ids=ids)
+    names = {str(row.id): row.name for row in rows}
+    return tuple(replace(a, worker=names.get(a.worker, a.worker[:8])) for a in attempts)
+
+
+def _request(tx: Transaction, action_id: int) -> Request | None:
+    row = tx.first(
+        """SELECT q.id, q.requested_by, p.name, q.why, q.looked_at, q.requested_at, q.expires_at
+           FROM nottwice.requests q JOIN nottwice.people p ON p.id = q.requested_by
+           WHERE q.action_id = :id AND q.decision IS NULL AND q.expires_at > now()""",
+        id=action_id,
+    )
+    return _made(Request, row, looked_at=tuple(row.looked_at)) if row else None
+
+
+def _head(tx: Transaction, role: Role, action_id: int) -> Mapping[str, Any]:
+    if role not in SEES_HEADS:
+        return {}
+    return dict(tx.one("SELECT nottwice.action_head(:id) AS head", id=action_id).head or {})
+
+
+def _made(kind: type[T], row: sa.Row[Any], **more: Any) -> T:
+    """A frozen record from the columns of the same names; `more` wins."""
+    columns, members = row._asdict() | more, fields(cast(Any, kind))
+    return kind(**{m.name: columns[m.name] for m in members if m.name in columns})
+
+
+def now(tx: Transaction) -> datetime:
+    """The database's clock, for what is said about a try that was refused."""
+    at: datetime = tx.one("SELECT clock_timestamp() AS at").at
+    return at
