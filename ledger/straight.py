@@ -19,7 +19,7 @@ def rows(
         cursor = driver.execute(spelled(statement), values)
         return cursor.fetchall() if cursor.description else []
     except psycopg.Error as error:
-        raise _as_theirs(connection, statement, error) from error
+        raise as_theirs(connection, statement, error) from error
 
 
 @lru_cache(maxsize=512)
@@ -31,7 +31,7 @@ def spelled(statement: sa.TextClause) -> str:
 _DIALECT = sa.make_url("postgresql+psycopg://").get_dialect()()
 
 
-def _as_theirs(connection: sa.Connection, statement: sa.TextClause, error: psycopg.Error) -> Exception:
+def as_theirs(connection: sa.Connection, statement: sa.TextClause, error: psycopg.Error) -> Exception:
     """A connection that broke is met once more, so that they learn of it and give up the pool's others with it."""
     try:
         if connection.connection.driver_connection.closed:  # type: ignore[union-attr]

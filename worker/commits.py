@@ -18,9 +18,9 @@ from uuid import UUID, uuid4
 
 from ledger import counters, faults, work
 from ledger.database import Database, Transaction, sqlstate
+from ledger.driven import Driven
 from ledger.errors import LeaseLost, Unavailable
 from ledger.records import ClaimedEvent
-from ledger.sent_ahead import SentAhead
 from ledger.settings import Settings
 from ledger.states import EventState
 from worker import recomputing
@@ -87,15 +87,13 @@ class Commits:
     def _one_transaction(self, group: Sequence[InHand]) -> tuple[set[InHand], list[Propose]]:
         ends_at = time.monotonic() + GROUP_S_MAX
         with self._for_groups.transaction() as opened:
-            # Straight to the driver, each waited for: a process that stands still while statements are sent ahead keeps
-            # its transaction, and its locks, longer than the server's limit.
-            tx = SentAhead(opened.connection)
+            tx = Driven(opened.connection)
             tx.execute(f"SET LOCAL lock_timeout = '{GROUP_LOCK_WAIT}'")
             leases = work.complete(tx, [one.claimed.lease for one in group], writer=self._own.writer)
             held = {one for one in group if one.claimed.lease in leases}
             made = [self._apply_within(tx, one, ends_at) for one in group if one in held]
             tx.execute(CLOSE)
-            if len(held) > 1:  # what was sent ahead may have taken longer than it took to send it
+            if len(held) > 1:
                 _refuse_after(ends_at)
             faults.point("worker.before_commit")
         return held, made

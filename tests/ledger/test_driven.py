@@ -1,0 +1,105 @@
+"""Statements straight to the driver: the same rows and the same errors as any other transaction's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from uuid import uuid4
+
+import pytest
+import sqlalchemy as sa
+
+from ledger.database import Database, Transaction, sqlstate
+from ledger.driven import Driven
+from ledger.errors import Unavailable
+
+PUT = "INSERT INTO public.kept VALUES (:n)"
+
+
+@pytest.fixture(autouse=True)
+def kept(database: Database) -> Iterator[None]:
+    database.run(
+        lambda tx: tx.execute("CREATE TABLE public.kept (n int UNIQUE DEFERRABLE INITIALLY DEFERRED)")
+    )
+    yield
+    database.run(lambda tx: tx.execute("DROP TABLE public.kept"))
+
+
+def run(database: Database, body: Callable[[Transaction], object]) -> None:
+    with database.transaction() as opened:
+        body(Driven(opened.connection))
+
+
+def refused(
+    database: Database, error: type[BaseException], body: Callable[[Transaction], object]
+) -> BaseException:
+    with pytest.raises(error) as failed:
+        run(database, body)
+    return failed.value
+
+
+def numbers(database: Database) -> list[int]:
+    return [row.n for row in database.run(lambda tx: tx.all("SELECT n FROM public.kept ORDER BY n"))]
+
+
+def test_answers_are_read_as_those_of_other_transactions(database: Database) -> None:
+    one_time = uuid4()
+
+    def body(tx: Transaction) -> None:
+        put = tx.execute(PUT, n=1)
+        tx.many(PUT, [{"n": 2}, {"n": 3}])
+        row = tx.one(
+            "SELECT count(*) AS n, CAST(:u AS uuid) AS u, '50%' AS share FROM public.kept", u=one_time
+        )
+        assert (row.n, row.u, row.share) == (3, one_time, "50%") and put.rowcount == 1
+        changed = tx.execute("UPDATE public.kept SET n = n + 1 WHERE n > :n RETURNING n", n=1)
+        assert sorted(changed.scalars()) == [3, 4]
+        assert tx.first("SELECT n FROM public.kept WHERE n > 10") is None
+        assert [row.n for row in tx.execute("SELECT n FROM public.kept ORDER BY n")] == [1, 3, 4]
+        assert tx.execute("SELECT 7 AS seven").mappings().one() == {"seven": 7}
+        assert tx.straight("SELECT 8") == [(8,)]
+
+    run(database, body)
+    assert numbers(database) == [1, 3, 4]
+
+
+def test_whoever_swallows_an_error_commits_nothing_either(database: Database) -> None:
+    """The server would answer a commit of a transaction that failed with a rollback, and no error."""
+
+    def body(tx: Transaction) -> None:
+        tx.execute(PUT, n=1)
+        with pytest.raises(sa.exc.DataError):
+            tx.one("SELECT 1 / :zero AS n", zero=0)
+        tx.execute(PUT, n=2)
+
+    assert sqlstate(refused(database, sa.exc.DBAPIError, body)) == "25P02" and numbers(database) == []
+
+
+def test_what_the_commit_would_refuse_can_be_asked_before(database: Database) -> None:
+    def body(tx: Transaction) -> None:
+        tx.many(PUT, [{"n": 1}, {"n": 1}])
+        tx.execute("SET CONSTRAINTS ALL IMMEDIATE")
+
+    refused(database, sa.exc.IntegrityError, body)
+    assert numbers(database) == []
+
+
+def test_sqlalchemys_own_way_stands_beside_it(database: Database) -> None:
+    def body(tx: Transaction) -> None:
+        tx.execute(PUT, n=1)
+        with tx.connection.begin_nested() as inner:
+            assert tx.connection.execute(sa.text("SELECT n FROM public.kept")).scalar() == 1
+            tx.execute(sa.text("INSERT INTO public.kept VALUES (2)"))
+            inner.rollback()
+        tx.execute(PUT, n=3)
+
+    run(database, body)
+    assert numbers(database) == [1, 3]
+
+
+def test_a_connection_that_breaks_is_a_database_that_is_away(database: Database) -> None:
+    def body(tx: Transaction) -> None:
+        tx.execute("SELECT pg_terminate_backend(pg_backend_pid())")
+        tx.execute(PUT, n=1)
+
+    refused(database, Unavailable, body)
+    assert numbers(database) == []
