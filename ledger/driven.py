@@ -71,9 +71,7 @@ class _Answer:
 
     def _read(self) -> IteratorResult[Any]:
         if self._result is None:
-            described = self._cursor.description or ()
-            rows = self._cursor.fetchall() if described else []
-            self._result = IteratorResult(
-                SimpleResultMetaData([column.name for column in described]), iter(rows)
-            )
+            columns = [column.name for column in self._cursor.description or ()]
+            rows = straight.fetched(self._cursor)
+            self._result = IteratorResult(SimpleResultMetaData(columns), iter(rows))
         return self._result

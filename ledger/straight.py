@@ -16,10 +16,15 @@ def rows(
     """The rows, or none of a statement that returns none. Raises what SQLAlchemy would."""
     driver: Any = connection.connection.driver_connection
     try:
-        cursor = driver.execute(spelled(statement), values)
-        return cursor.fetchall() if cursor.description else []
+        return fetched(driver.execute(spelled(statement), values))
     except psycopg.Error as error:
         raise as_theirs(connection, statement, error) from error
+
+
+def fetched(cursor: psycopg.Cursor[Any]) -> list[tuple[Any, ...]]:
+    """What a statement brought. Rows without a column (`SELECT FROM …`) are rows, though they have no description."""
+    brought = cursor.pgresult
+    return cursor.fetchall() if brought and brought.status == psycopg.pq.ExecStatus.TUPLES_OK else []
 
 
 @lru_cache(maxsize=512)

@@ -55,6 +55,11 @@ def lead(send: Send) -> str:
             return "Nothing more goes out under this key."
 
 
+def was_answered(one: Attempt) -> bool:
+    """Whether the provider's own word ended this try. A mail server's codes name the step first: "dot lost"."""
+    return bool(one.code) and one.code.rsplit(" ", 1)[-1] not in NO_ANSWER
+
+
 def _uncertain(send: Send, name: str) -> str:
     open_ends = [
         a for a in send.attempts if a.abandoned or a.outcome in (OutcomeKind.UNKNOWN, OutcomeKind.IN_FLIGHT)
@@ -66,7 +71,7 @@ def _uncertain(send: Send, name: str) -> str:
         return f"The worker was stopped while it was sending this e-mail at {at} UTC, before it could write down the answer."
     if last.outcome is OutcomeKind.IN_FLIGHT:
         return f"{name} said at {at} UTC that a request with this key was under way. It may have gone out, or not."
-    if last.code and last.code not in NO_ANSWER:
+    if was_answered(last):
         return f"{name} answered with an error after we sent this e-mail at {at} UTC. It may have gone out, or not."
     return (
         f"We gave this e-mail to {name} at {at} UTC and no clear answer came. It may have gone out, or not."

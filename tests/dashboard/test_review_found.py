@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from dashboard.screens.review_found import tried
+from dashboard.screens.review_found import tried, was_answered
 from ledger.records import Attempt, OutcomeKind
 
 AT = datetime(2026, 11, 30, 9, 41, tzinfo=UTC)
@@ -35,3 +35,18 @@ def attempt(
 )
 def test_a_try_is_told_in_sentences(one: Attempt, words: str) -> None:
     assert tried(one) == words
+
+
+@pytest.mark.parametrize(
+    ("code", "answered"),
+    [
+        ("502", True),
+        ("dot 421", True),
+        ("dot lost", False),
+        ("lost", False),
+        ("deadline", False),
+        ("", False),
+    ],
+)
+def test_no_answer_is_not_called_an_error_of_the_provider(code: str, answered: bool) -> None:
+    assert was_answered(attempt(OutcomeKind.UNKNOWN, "", code)) is answered

@@ -175,7 +175,8 @@ def test_an_asynchronous_application_proposes_too(application: Application) -> N
         await engine.dispose()
         return made.created
 
-    assert asyncio.run(register())
+    with ThreadPoolExecutor(1) as beside:  # on this thread a browser's loop may run
+        assert beside.submit(lambda: asyncio.run(register())).result()
     assert len(application.rows()) == 1
 
 

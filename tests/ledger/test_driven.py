@@ -62,6 +62,18 @@ def test_answers_are_read_as_those_of_other_transactions(database: Database) -> 
     assert numbers(database) == [1, 3, 4]
 
 
+@pytest.mark.parametrize("found", [True, False])
+def test_a_row_without_a_column_is_a_row(database: Database, found: bool) -> None:
+    def body(tx: Transaction) -> None:
+        assert (tx.first("SELECT FROM pg_class WHERE :found LIMIT 1", found=found) is not None) is found
+        assert len(tx.all("SELECT FROM generate_series(1, 3) WHERE :found", found=found)) == 3 * found
+        assert len(tx.straight("SELECT FROM generate_series(1, 3) WHERE :found", found=found)) == 3 * found
+
+    run(database, body)
+    with database.transaction() as tx:
+        body(tx)
+
+
 def test_whoever_swallows_an_error_commits_nothing_either(database: Database) -> None:
     """The server would answer a commit of a transaction that failed with a rollback, and no error."""
 

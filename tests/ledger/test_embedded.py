@@ -28,7 +28,7 @@ from ledger.errors import Misconfigured, Unavailable
 ROOT = os.geteuid() == 0
 NOBODY = pwd.getpwnam("nobody")
 SITE_PACKAGES = Path(psycopg.__file__).parent.parent
-REPOSITORY = Path(embedded_place.__file__).parent.parent
+REPOSITORY = Path(embedded_place.__file__).parents[2]
 SETTINGS = {"fsync": "off"}
 DEADLINE_S = 12.0
 START = """

@@ -207,13 +207,14 @@ def test_one_event_is_ended_by_its_id(past: Ledger) -> None:
         delay_s=1.0,
         give_back=False,
         give_back_s=None,
+        silent="x",
     )
     assert found.scanned_whole == set() and found.pages < 100
 
 
 def test_the_sweep_reads_the_leases_index(past: Ledger) -> None:
     leases(past)
-    found = plan(past, recovery.RESCUE, limit=100, silent="x", too_often="y")
+    found = plan(past, recovery.RESCUE, limit=100, silent="x", too_often="y", again="z")
     assert found.scanned_whole == set() and "events_leases" in found.indexes
     assert found.pages < PAGES_MAX
 
