@@ -14,13 +14,14 @@ from dataclasses import dataclass
 class Facts:
     """`label`: as it writes itself. `key_window_s`: how long it keeps a key; None: it has none, and an unknown send is
     never tried again by itself. `busy` and `mismatch`: how it answers a key that is under way, and one that came with
-    other content. `can_be_asked`: whether it can say what became of a send."""
+    other content. `can_be_asked`: whether it can say what became of a send. `address`: of its API, where it publishes one."""
 
     label: str
     key_window_s: float | None = None
     busy: str = ""
     mismatch: str = ""
     can_be_asked: bool = True
+    address: str = ""
 
     @property
     def tells_apart(self) -> bool:
@@ -29,8 +30,10 @@ class Facts:
 
 
 FACTS = {
-    "agentmail": Facts("AgentMail", 86_400.0, "409 conflict", "409 conflict"),
-    "inboxili": Facts("Inboxili", can_be_asked=False),
+    "agentmail": Facts(
+        "AgentMail", 86_400.0, "409 conflict", "409 conflict", address="https://api.agentmail.to"
+    ),
+    "inboxili": Facts("Inboxili", can_be_asked=False, address="https://api.inboxili.com/api/v1"),
     "mailera": Facts("Mailera", 86_400.0, "409", "409"),
     "smtp": Facts("SMTP", can_be_asked=False),
 }

@@ -12,16 +12,21 @@ from pydantic import BeforeValidator, model_validator
 from ledger.action_keys import DAYS_MAX, KeyTemplate, Period
 from ledger.records import Policy, Rate
 from ledger.settings.retention import RetentionSettings
-from ledger.settings.types import Name, PositiveSeconds, Seconds, Span, Table, seconds_of, wrong
+from ledger.settings.types import COUNT_MAX, Name, PositiveSeconds, Seconds, Span, Table, seconds_of, wrong
 
 
 def _rate(value: Any) -> Any:
     """`3 per 1 d`."""
     most, word, span = value.partition("per") if isinstance(value, str) else ("", "", "")
     within_s = seconds_of(span) if word else None
-    if within_s is None or not most.strip().isdecimal() or int(most) < 1:
+    if within_s is None or not _is_count(most.strip()):
         raise wrong((), 'is no rate; write how many in what time, like "3 per 1 d" (s, min, h, d)')
     return {"most": int(most), "within_s": within_s}
+
+
+def _is_count(text: str) -> bool:
+    """The length first: Python reads no number of thousands of digits."""
+    return text.isdecimal() and len(text) <= len(str(COUNT_MAX)) and 1 <= int(text) <= COUNT_MAX
 
 
 class ActionSettings(Table):

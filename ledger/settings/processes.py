@@ -7,7 +7,7 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 
 from ledger.records import Role
-from ledger.settings.types import Count, Name, PositiveSeconds, Seconds, Table, wrong
+from ledger.settings.types import Count, Name, Number, PositiveSeconds, Seconds, Table, wrong
 
 
 class WorkerSettings(Table):
@@ -99,9 +99,7 @@ class ReprocessSettings(Table):
 
     pace_per_s: PositiveSeconds = 10.0  # rows begun in a second, beside everything else that is due
     under_way_max: Count = 20  # rows at once: what a cancelled run still finishes
-    second_person_above: int = Field(
-        default=100, ge=0
-    )  # events that one person asks for within an hour; more takes two
+    second_person_above: Number = 100  # events that one person asks for within an hour; more takes two
 
 
 class SupervisorSettings(Table):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import re
 from collections.abc import Mapping
 from typing import Any, Literal, Self
@@ -11,6 +10,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, model_validator
 
 from ledger.provider_facts import FACTS
+from ledger.settings.addresses import is_api, is_loopback, is_page, is_smtp, normal
 from ledger.settings.mailera import MaileraSpelling
 from ledger.settings.types import Count, Name, PositiveSeconds, Seconds, Table, wrong
 
@@ -65,6 +65,12 @@ class ProviderSettings(Table):
         return parts.hostname or "", parts.port or SMTP_PORTS[self.security]
 
     @property
+    def place(self) -> str:
+        """The kind and the address, in one spelling: where an account is. Its keys protect nothing anywhere else."""
+        port = self.server[1] if self.kind == "smtp" else None
+        return f"{self.kind} {normal(self.base_url or FACTS[self.kind].address, port)}"
+
+    @property
     def look_s(self) -> float:
         """How long a question about a send may take there."""
         return self.timeout_s if FACTS[self.kind].can_be_asked else 0.0
@@ -74,28 +80,43 @@ class ProviderSettings(Table):
         for name in self.model_fields_set & OF_ONE_KIND.keys():
             if OF_ONE_KIND[name] != self.kind:
                 raise wrong(name, f"is not for kind {self.kind}; kind {OF_ONE_KIND[name]} takes it")
-        if self.window_s is not None and self.kind not in KEY_WINDOWS_S:
-            raise wrong("window_s", f"is not for kind {self.kind}, which has no idempotency keys")
+        self._keeps_keys_so_long()
+        if self.account != self.account.strip():
+            raise wrong(
+                "account", "is blank, or begins or ends with a blank; write its name, or leave it out"
+            )
+        if self.log_url and not is_page(self.log_url):
+            raise wrong("log_url", "is no page that a person can open; write it as https://host/path")
         if not self.key and (self.kind != "smtp" or self.user):
             raise wrong("key", "is missing")
         if self.kind == "mailera" and not self.base_url:
             raise wrong("base_url", "is missing; Mailera does not publish one, so yours must be named")
         if self.kind == "smtp":
             self._is_a_mail_server()
-        elif self.base_url and not _is_api(self.base_url):
+        elif self.base_url and not is_api(self.base_url):
             raise wrong(
                 "base_url", "is no address of an API; write it as https://host, with a path if need be"
             )
         return self
+
+    def _keeps_keys_so_long(self) -> None:
+        if self.window_s is None:
+            return
+        known_s = KEY_WINDOWS_S.get(self.kind)
+        if known_s is None:
+            raise wrong("window_s", f"is not for kind {self.kind}, which has no idempotency keys")
+        if self.window_s > known_s:
+            said = f"{LABELS[self.kind]} keeps a key for {known_s:g} s"
+            raise wrong("window_s", f"is {self.window_s:g}; {said}, and after that a repeat is a second copy")
 
     def _is_a_mail_server(self) -> None:
         if self.key and not self.user:
             raise wrong("user", "is missing, and the password that `key` names is for nobody")
         if self.helo and not HELO.fullmatch(self.helo):
             raise wrong("helo", "is no name of a host, and no address in brackets")
-        if not _is_smtp(self.base_url):
+        if not is_smtp(self.base_url):
             raise wrong("base_url", "is no mail server; write it as smtp://host or smtp://host:587")
-        if self.security == "plain" and not (self.unencrypted or _is_loopback(self.server[0])):
+        if self.security == "plain" and not (self.unencrypted or is_loopback(self.server[0])):
             raise wrong(
                 "security",
                 "is plain, which sends password and letters readable over the network; use starttls or tls, or say "
@@ -113,26 +134,14 @@ def known(kind: Any) -> Mapping[str, float]:
     }
 
 
-def _is_api(address: str) -> bool:
-    try:
-        parts = urlsplit(address)
-        named = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        return False
-    return named and not (parts.query or parts.fragment)
-
-
-def _is_smtp(address: str) -> bool:
-    try:
-        parts = urlsplit(address)
-        named = parts.scheme == "smtp" and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        return False
-    return named and not (parts.path.strip("/") or parts.query or parts.fragment or "@" in parts.netloc)
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
+def refuse_shared_accounts(providers: Mapping[str, ProviderSettings]) -> None:
+    """An account is at one place: two of one name would share pauses, limits and the protection of keys that they have not."""
+    first: dict[str, str] = {}
+    for name, provider in providers.items():
+        other = first.setdefault(provider.account or name, name)
+        if providers[other].place != provider.place:
+            raise wrong(
+                ("providers", name, "account"),
+                f"is the account of [providers.{other}] too, which is of another kind or at another address; "
+                "name another account",
+            )

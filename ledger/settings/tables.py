@@ -18,10 +18,10 @@ from ledger.settings.processes import (
     SupervisorSettings,
     WorkerSettings,
 )
-from ledger.settings.providers import ProviderSettings
+from ledger.settings.providers import ProviderSettings, refuse_shared_accounts
 from ledger.settings.retention import RetentionSettings
 from ledger.settings.sources import SourceSettings
-from ledger.settings.types import Name, Number, PositiveSeconds, Seconds, Table, wrong
+from ledger.settings.types import COUNT_MAX, Name, Number, PositiveSeconds, Seconds, Table, wrong
 
 # Of a stop, for what comes after worker and receiver: a second each for console, sandbox and the way from one to the next.
 STOP_AFTERWARDS_S = 3.0
@@ -37,7 +37,7 @@ class AlertSettings(Table):
     lease_over_s: Seconds = 30.0  # how long after its end a lease may wait for the sweep
     unsealed_s: PositiveSeconds = 60.0
     unpruned_s: PositiveSeconds = 86_400.0  # what is over its time in [retention] and is still there
-    critical_times: Annotated[float, Field(ge=1, allow_inf_nan=False)] = (
+    critical_times: Annotated[float, Field(ge=1, le=COUNT_MAX, allow_inf_nan=False)] = (
         5.0  # what is this often over its limit
     )
     failed_max: Number = 0
@@ -83,6 +83,7 @@ class Tables(Table):
                     ("actions", kind, "provider"),
                     f"there is no [providers.{action.provider}]; known are: {known}",
                 )
+        refuse_shared_accounts(self.providers)
         refuse_shared_keys(self.actions)
         refuse_forgetful_keys(self.actions, self.retention)
         for name, provider in self.providers.items():

@@ -8,10 +8,13 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
-Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-PositiveSeconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Count = Annotated[int, Field(ge=1)]
-Number = Annotated[int, Field(ge=0)]
+SPAN_DAYS_MAX = 36_500  # a hundred years; beyond the calendar's end a time cannot be reckoned with
+SPAN_S_MAX = SPAN_DAYS_MAX * 86_400.0
+COUNT_MAX = 2**31 - 1  # what the ledger's columns hold
+Seconds = Annotated[float, Field(ge=0, le=SPAN_S_MAX, allow_inf_nan=False)]
+PositiveSeconds = Annotated[float, Field(gt=0, le=SPAN_S_MAX, allow_inf_nan=False)]
+Count = Annotated[int, Field(ge=1, le=COUNT_MAX)]
+Number = Annotated[int, Field(ge=0, le=COUNT_MAX)]
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 
 
@@ -29,7 +32,6 @@ def wrong(name: str | tuple[str, ...], what: str) -> PydanticCustomError:
 
 SPAN = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]+)", re.ASCII)
 UNITS_S = {"s": 1.0, "min": 60.0, "h": 3600.0, "d": 86_400.0}
-SPAN_DAYS_MAX = 36_500  # a hundred years
 
 
 def seconds_of(text: str) -> float | None:
@@ -38,7 +40,7 @@ def seconds_of(text: str) -> float | None:
     if found is None or found[2] not in UNITS_S:
         return None
     seconds = float(found[1]) * UNITS_S[found[2]]
-    return seconds if 0 < seconds <= SPAN_DAYS_MAX * UNITS_S["d"] else None
+    return seconds if 0 < seconds <= SPAN_S_MAX else None
 
 
 def _span(value: Any) -> Any:
@@ -49,4 +51,4 @@ def _span(value: Any) -> Any:
     return seconds
 
 
-Span = Annotated[float, Field(gt=0, le=SPAN_DAYS_MAX * 86_400.0, allow_inf_nan=False), BeforeValidator(_span)]
+Span = Annotated[float, Field(gt=0, le=SPAN_S_MAX, allow_inf_nan=False), BeforeValidator(_span)]

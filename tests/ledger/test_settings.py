@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Annotated, Any, get_args, get_origin
 
 import pytest
+from pydantic import BaseModel
 
 from ledger.embedded import Cluster
 from ledger.errors import Misconfigured
 from ledger.records import Policy, Role
 from ledger.settings import Settings, load
+from ledger.settings.tables import Tables
 from ledger.toml_lines import line_of
 
 GOOD = """
@@ -145,6 +148,16 @@ PROVIDER = '[providers.am]\nkind = "agentmail"\nkey = "k"\n'
         ("[worker]\nlease_s = nan\n", "line 2: [worker] lease_s must be a finite number."),
         ("[worker]\nlease_s = -1\n", "line 2: [worker] lease_s must be greater than 0."),
         ("[worker]\nlease_s = 2\nsweep_s = 3\n", "line 3: [worker] sweep_s is longer than lease_s"),
+        ("[worker]\npause_s = 1e13\n", "line 2: [worker] pause_s must be less than or equal to 3153600000."),
+        ("[worker]\ndecided_wait_s = 3153600001\n", "line 2: [worker] decided_wait_s must be less than or equal to 3153600000."),
+        ("[worker]\nlook_waits_s = [1.0, 1e300]\n", "line 2: [worker.look_waits_s] 1 must be less than or equal to"),
+        ("[worker]\nattempts_max = 2147483648\n", "line 2: [worker] attempts_max must be less than or equal to 2147483647."),
+        ("[reprocess]\npace_per_s = 1e18\n", "line 2: [reprocess] pace_per_s must be less than or equal to"),
+        ("[reprocess]\nsecond_person_above = 99999999999\n", "line 2: [reprocess] second_person_above must be less than"),
+        ("[alerts]\nfailed_max = 99999999999\n", "line 2: [alerts] failed_max must be less than or equal to 2147483647."),
+        (PROVIDER + '[actions.a]\nprovider = "am"\nretry_for_s = 1e13\n', "line 6: [actions.a] retry_for_s must be less than"),
+        (PROVIDER + '[actions.a]\nprovider = "am"\nevidence_s = 1e13\n', "line 6: [actions.a] evidence_s must be less than"),
+        (PROVIDER + '[actions.a]\nprovider = "am"\nrate = "99999999999999999999 per 1 d"\n', "line 6: [actions.a] rate is no rate"),
         ('worker = "w"\n', "line 1: worker must be a table."),
         ('[sources.shop]\nkind = "generic"\n', "line 1: [sources.shop] secrets is missing."),
         ('[sources.shop]\nkind = "generic"\nsecrets = "s"\n', "line 3: [sources.shop] secrets must be a list in [ ]."),
@@ -324,3 +337,29 @@ y = 3
 )
 def test_a_name_is_found_on_its_line(path: tuple[str | int, ...], line: int | None) -> None:
     assert line_of(LINES, path) == line
+
+
+def _bounds(table: type[BaseModel]) -> Iterator[tuple[str, object]]:
+    """Each number that can be written into the file, with what bounds it."""
+    for name, field in table.model_fields.items():
+        yield from _of_annotation(f"{table.__name__}.{name}", field.annotation, field.metadata)
+
+
+def _of_annotation(name: str, of: Any, about: Sequence[object]) -> Iterator[tuple[str, object]]:
+    if get_origin(of) is Annotated:
+        of, *about = get_args(of)
+        yield from _of_annotation(name, of, [m for one in about for m in getattr(one, "metadata", [one])])
+    elif isinstance(of, type) and issubclass(of, BaseModel):
+        yield from _bounds(of)
+    elif of in (int, float):
+        yield name, next((m.le for m in about if getattr(m, "le", None) is not None), None)
+    else:
+        for inner in get_args(of):
+            yield from _of_annotation(name, inner, about if type(None) in get_args(of) else ())
+
+
+def test_no_number_of_the_file_is_without_a_bound() -> None:
+    """A span beyond the calendar's end, or a count that no column holds, would be found out by the sweep."""
+    found = dict(_bounds(Tables))
+    assert len(found) > 70
+    assert [name for name, bound in found.items() if bound is None] == []

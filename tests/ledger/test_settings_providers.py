@@ -69,6 +69,20 @@ def test_what_is_assumed_of_mailera_is_said_in_one_place() -> None:
         ('kind = "agentmail"\n', "line 1: [providers.p] key is missing."),
         (AGENTMAIL + 'base_url = "api.agentmail.to"\n', "line 4: [providers.p] base_url is no address of an API"),
         (AGENTMAIL + 'base_url = "http://x:99999"\n', "line 4: [providers.p] base_url is no address of an API"),
+        (AGENTMAIL + 'base_url = "https://me:pw@x"\n', "line 4: [providers.p] base_url is no address of an API"),
+        (AGENTMAIL + 'base_url = "https://a b"\n', "line 4: [providers.p] base_url is no address of an API"),
+        (AGENTMAIL + 'base_url = "https://x "\n', "line 4: [providers.p] base_url is no address of an API"),
+        (AGENTMAIL + 'log_url = "javascript:alert(1)"\n', "line 4: [providers.p] log_url is no page that a person can open"),
+        (AGENTMAIL + 'log_url = "https://u:p@x"\n', "line 4: [providers.p] log_url is no page that a person can open"),
+        (AGENTMAIL + 'account = " "\n', "line 4: [providers.p] account is blank, or begins or ends with a blank"),
+        (AGENTMAIL + "window_s = 86401\n", "line 4: [providers.p] window_s is 86401; AgentMail keeps a key for 86400 s"),
+        (MAILERA + "window_s = 1e13\n", "line 5: [providers.p] window_s must be less than or equal to 3153600000."),
+        (MAILERA + "window_s = 90000\n", "line 5: [providers.p] window_s is 90000; Mailera keeps a key for 86400 s"),
+        (AGENTMAIL + "margin_s = 1e12\n", "line 4: [providers.p] margin_s must be less than or equal to 3153600000."),
+        (AGENTMAIL + 'account = "a"\n[providers.q]\nkind = "inboxili"\nkey = "k"\naccount = "a"\n',
+         "line 8: [providers.q] account is the account of [providers.p] too, which is of another kind or at another address"),
+        (AGENTMAIL + 'account = "q"\n[providers.q]\nkind = "agentmail"\nkey = "k"\nbase_url = "https://x"\n',
+         "[providers.q] account is the account of [providers.p] too"),
         (AGENTMAIL + 'user = "me"\n', "line 4: [providers.p] user is not for kind agentmail; kind smtp takes it."),
         (AGENTMAIL + "[providers.p.spelling]\n", "[providers.p] spelling is not for kind agentmail; kind mailera takes it."),
         (INBOXILI + 'endpoints = ["ep"]\n', "line 4: [providers.p] endpoints is not for kind inboxili; kind agentmail takes it."),
@@ -104,3 +118,30 @@ def test_a_mistake_is_named_with_its_line(tmp_path: Path, text: str, sentence: s
     with pytest.raises(Misconfigured) as refused:
         provider(text, tmp_path)
     assert sentence in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("", "https://API.AgentMail.to/", True),
+        ("https://x", "https://x:443/", True),
+        ("https://x/v0/", "https://X/v0", True),
+        ("https://x/v0", "https://x/V0", False),
+        ("http://x", "https://x", False),
+        ("https://x", "https://x:8443", False),
+        ("", "https://api.agentmail.eu", False),
+    ],
+)
+def test_two_spellings_of_an_address_are_one_place(one: str, other: str, same: bool) -> None:
+    first, second = (ProviderSettings(kind="agentmail", key="k", base_url=url) for url in (one, other))
+    assert (first.place == second.place) is same
+
+
+def test_a_mail_server_is_one_place_with_its_port_left_out(tmp_path: Path) -> None:
+    first, second = (ProviderSettings(kind="smtp", base_url=url) for url in ("smtp://X", "smtp://x:587/"))
+    assert first.place == second.place == "smtp smtp://x:587"
+
+
+def test_two_names_of_one_account_at_one_place_may_share_it(tmp_path: Path) -> None:
+    more = '[providers.q]\nkind = "agentmail"\nkey = "other"\naccount = "p"\nbase_url = "https://api.agentmail.to/"\n'
+    assert provider(AGENTMAIL + more, tmp_path).account == "p"

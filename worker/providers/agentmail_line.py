@@ -20,12 +20,13 @@ from agentmail import AgentMail as Client
 from agentmail.core.api_error import ApiError
 from agentmail.environment import AgentMailEnvironment
 
+from ledger.provider_facts import FACTS
 from worker.providers.content import one_line
 from worker.providers.httpx_line import connected
 from worker.providers.outcomes import Answer
 from worker.providers.wire import Line, checked
 
-PUBLIC = "https://api.agentmail.to"
+PUBLIC = FACTS["agentmail"].address
 
 
 class Account:

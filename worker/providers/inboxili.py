@@ -20,6 +20,7 @@ import inboxili.client
 from inboxili import Inboxili as Client
 from inboxili import InboxiliConnectionError, InboxiliError
 
+from ledger.provider_facts import FACTS
 from ledger.records import (
     Accepted,
     CannotBeAsked,
@@ -36,7 +37,7 @@ from worker.providers.content import Unsendable, address, addresses, one_line, r
 from worker.providers.outcomes import Answer, Rule, classify, given_up, message_id_of
 from worker.providers.urllib_line import NotConnected, names
 
-PUBLIC = "https://api.inboxili.com/api/v1"
+PUBLIC = FACTS["inboxili"].address
 
 # What an answer means (the package's README and source; 413 and 408: RFC 9110). Whatever has no row is unknown: any
 # other 5xx, any 3xx, a lost or broken answer. Without a key, unknown is for a person.
