@@ -84,7 +84,10 @@ def _why(row: sa.Row[Any], mark: Mark, folder: str | None, noted: Mark | None) -
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A ledger that sends nothing: for how long it is known, why, and how many sends wait, by whether keys protect them."""
+    """A ledger that sends nothing: for how long it is known, why, and how many sends wait, by whether keys protect them.
+
+    All that `release` puts in doubt: those that wait for a person's approval, and those that were under way, as well.
+    """
 
     since_s: float
     why: str
@@ -95,9 +98,11 @@ class Held:
 HELD = """
 SELECT coalesce(nottwice.seconds_since(i.held_since), 0) AS since_s,
        coalesce(nullif(i.held_why, ''), :other) AS why,
-       (SELECT count(*) FROM nottwice.actions WHERE state = 'approved' AND key_window_s IS NOT NULL) AS keyed,
-       (SELECT count(*) FROM nottwice.actions WHERE state = 'approved' AND key_window_s IS NULL) AS keyless
-FROM nottwice.installation i WHERE NOT nottwice.may_send()
+       n.keyed, n.keyless
+FROM nottwice.installation i, LATERAL (
+    SELECT count(*) FILTER (WHERE key_window_s IS NOT NULL) AS keyed, count(*) FILTER (WHERE key_window_s IS NULL) AS keyless
+    FROM nottwice.actions WHERE state = 'proposed' OR state = 'approved' OR state = 'sending') n
+WHERE NOT nottwice.may_send()
 """
 
 
@@ -117,7 +122,7 @@ def why_held(tx: Transaction) -> str:
 
 
 def release(tx: Transaction, act: Act, *, whole: bool = False) -> int:
-    """Let it send again, in a person's name; returns how many waiting sends are marked as perhaps gone out since.
+    """Let it send again, in a person's name; returns how many waiting sends may have gone out since.
 
     `whole`: it was moved with everything in it, and nothing was sent from where it was. Then none is marked. Raises
     NotAllowed (support and admin may), Incomplete, NotNow (it is not held), AlreadyDecided.

@@ -219,18 +219,20 @@ def test_the_command_looks_and_releases_in_a_persons_name(
 
     named = ("--as", "bo@example.com", "--reason", "restored")
     assert said() == (0, "Nothing is held: this ledger is where it was.")
-    sends.proposed(KEYED), sends.proposed(KEYLESS)
+    sends.proposed(KEYED), sends.proposed(KEYLESS), sends.proposed(TO_APPROVE)
     sends.sql(ELSEWHERE)
     code, words = said()
     assert (
         code == 1
         and words.startswith(f"Nothing is sent: {OTHER_SERVER}")
-        and "1 go by providers with keys" in words
+        and "2 go by providers with keys and 1 by providers without" in words
     )
     assert said("--as", "bo@example.com")[0] == 2
     assert said(*named) == (1, "Not released: You can read this. Support or admin decides.")
     file.write_text(PEOPLE.format(role="support"))
-    assert said(*named) == (0, "Released, as Bo. Sends that may have gone out since: 2.")
+    assert said(*named) == (0, "Released, as Bo. Sends that may have gone out since: 3.")
     assert said(*named) == (1, "Not released: It is not held. Nothing was done.")
+    sends.sql(ELSEWHERE)
+    assert said(*named) == (0, "Released, as Bo. Sends that may have gone out since: 3."), "they wait still"
     entries = sends.rows("SELECT outcome FROM nottwice.audit WHERE act = 'release sending' ORDER BY id")
-    assert [entry.outcome for entry in entries] == ["refused", "done", "refused"]
+    assert [entry.outcome for entry in entries] == ["refused", "done", "refused", "done"]
