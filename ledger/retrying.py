@@ -47,7 +47,7 @@ class SetAside:
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """What became of one: put back, or not, and then why."""
+    """What became of one: put back, or not, and then why. Number 0: of a list that was empty."""
 
     event_id: int
     refusal: str = ""
@@ -97,10 +97,10 @@ def put_back(
 ) -> Iterator[Tried]:
     """Each as this person's act, under this person's database role; a refusal is in the audit as well.
 
-    `told` hears how many are done. Who may not do this at all is refused once, for the whole. Raises what the database
-    raises; what was put back by then stays so.
+    `told` hears how many are done. Who may not do this at all is refused once, for the whole, and also where the list is
+    empty. Raises what the database raises; what was put back by then stays so.
     """
-    if len(chosen) > 1 and person.role not in recovery.REQUEUERS:
+    if len(chosen) != 1 and person.role not in recovery.REQUEUERS:
         yield from _refused_whole(database, chosen, person, reason)
         return
     for done, event in enumerate(chosen, 1):
@@ -115,9 +115,10 @@ def _refused_whole(
 ) -> Iterator[Tried]:
     """One row in the audit, however many were asked for: nothing about any of them was looked at."""
     act = Act(person, uuid5(FORMS, f"{person.id} {[(event.id, event.version) for event in chosen]}"), reason)
-    words = f"{recovery.MAY_NOT} Asked for {len(chosen):,} events, {chosen[0].id} to {chosen[-1].id}."
+    which = f", {chosen[0].id} to {chosen[-1].id}" if chosen else ""
+    words = f"{recovery.MAY_NOT} Asked for {len(chosen):,} events{which}."
     database.run(lambda tx: audit.refused(tx, act, WHAT, "installation", 1, words), role=person.role)
-    yield from (Tried(event.id, recovery.MAY_NOT) for event in chosen)
+    yield from (Tried(n, recovery.MAY_NOT) for n in [event.id for event in chosen] or [0])
 
 
 def _put_back(database: Database, event: SetAside, act: Act) -> Tried:

@@ -14,6 +14,13 @@ from ledger.errors import Incomplete, NotAllowed, NotNow
 from ledger.records import Act, Role
 
 Readable = Literal["action", "event", "conflict", "quarantine", "finding"]
+TABLES: dict[Readable, str] = {
+    "action": "nottwice.actions",
+    "event": "nottwice.events",
+    "conflict": "nottwice.conflicts",
+    "quarantine": "nottwice.quarantine",
+    "finding": "nottwice.reprocess_findings",
+}
 REVEALERS = frozenset(Role) - {Role.VIEWER}
 REVEAL_WITH_WHY = frozenset({Role.ENGINEER, Role.AUDITOR})
 
@@ -21,12 +28,14 @@ REVEAL_WITH_WHY = frozenset({Role.ENGINEER, Role.AUDITOR})
 def reveal(db: Database, entity: Readable, entity_id: int, act: Act) -> bytes:
     """The stored bytes: of an action or a finding its rendered request, of all others exactly what was received.
 
-    Raises NotAllowed for viewers, Incomplete when an engineer or auditor does not say why, NotNow when they are no
-    longer kept.
+    Raises NotAllowed for viewers, Incomplete when an engineer or auditor does not say why, NotNow when there is none
+    (then nothing is noted) and when they are no longer kept.
     """
     must_be_allowed(act)
 
     def note(tx: Transaction) -> int:
+        if tx.first(f"SELECT FROM {TABLES[entity]} WHERE id = :id", id=entity_id) is None:
+            raise NotNow("There is nothing here, or you may not see it.")
         return audit.done(tx, act, "reveal", entity, entity_id, version=None, before=None, after=None)
 
     return _shown(db, db.run(note, role=act.person.role), act)

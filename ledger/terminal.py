@@ -15,6 +15,7 @@ import typer
 from ledger.errors import Misconfigured, Unavailable
 
 NOT_DONE, CANNOT_START = 1, 2
+DIGITS_MAX = 18  # of a number in the ledger: a bigint that is certainly one
 EXIT_CODES = "Exit codes: 0 done, 2 cannot start (one sentence says why)."
 
 Command = Callable[..., None]
@@ -37,6 +38,16 @@ def sentences() -> Iterator[None]:
     else:
         return
     raise typer.Exit(CANNOT_START)
+
+
+def number(typed: str | int) -> int:
+    """What was typed for the number of an event, an action, a finding or a run. Raises typer.BadParameter."""
+    digits = str(typed)
+    if digits.isascii() and digits.isdecimal() and len(digits) <= DIGITS_MAX and int(digits) > 0:
+        return int(digits)
+    raise typer.BadParameter(
+        f"{plain(digits, 40)} is no number of anything here: 1, 2, 3 and so on, {DIGITS_MAX} digits at most."
+    )
 
 
 def tell(line: str) -> None:

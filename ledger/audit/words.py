@@ -9,12 +9,11 @@ from ledger.audit.check import Kept
 from ledger.audit.choice import ENTITIES, OUTCOMES, POLICY, Chosen
 from ledger.database import Transaction
 from ledger.errors import Misconfigured
-from ledger.terminal import plain
+from ledger.terminal import DIGITS_MAX, plain
 from ledger.views.audit import Entry
 
 T = TypeVar("T")
 NOBODY = "policy"
-DIGITS_MAX = 18  # of a bigint that is certainly one
 
 
 def chosen(
@@ -22,9 +21,7 @@ def chosen(
 ) -> Chosen:
     """What was typed, as a choice. Raises Misconfigured, which says what may stand there."""
     entity, _, number = about.partition(":")
-    begin, end = moment(since, "--since"), moment(until, "--until", end_of_day=True)
-    if begin and end and begin >= end:
-        raise Misconfigured(f"--since {since} is not before --until {until}, so nothing can fit.")
+    begin, end = span(since, until)
     return Chosen(
         person=_person(tx, person) if person else None,
         act=act or None,
@@ -34,6 +31,14 @@ def chosen(
         since=begin,
         until=end,
     )
+
+
+def span(since: str, until: str) -> tuple[datetime | None, datetime | None]:
+    """From `--since` on and before `--until`. Raises Misconfigured where one is no time, or nothing can be between them."""
+    begin, end = moment(since, "--since"), moment(until, "--until", end_of_day=True)
+    if begin and end and begin >= end:
+        raise Misconfigured(f"--since {since} is not before --until {until}, so nothing can fit.")
+    return begin, end
 
 
 def moment(text: str, option: str, *, end_of_day: bool = False) -> datetime | None:
@@ -58,7 +63,7 @@ def kept_seal(text: str) -> Kept | None:
     number, _, digits = text.partition(":")
     try:
         seal = bytes.fromhex(digits)
-        if number.isdecimal() and int(number) > 0 and len(seal) == 32:
+        if number.isdecimal() and len(number) <= DIGITS_MAX and int(number) > 0 and len(seal) == 32:
             return int(number), seal
     except ValueError:
         pass

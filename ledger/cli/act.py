@@ -8,18 +8,21 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ledger.errors import Misconfigured
-from ledger.terminal import EXIT_CODES, NOT_DONE, Command, plain, progress, sentences, tell
+from ledger.terminal import EXIT_CODES, NOT_DONE, Command, number, plain, progress, sentences, tell
 
 SAME_MAX = 20
 
 if TYPE_CHECKING:
+    from ledger.database import Database
     from ledger.retention import Pruned
     from ledger.retrying import Filter, SetAside, Tried
     from ledger.settings import Settings
 
 
 def retry(
-    events: Annotated[list[int] | None, typer.Argument(help="Numbers of events that are set aside.")] = None,
+    events: Annotated[
+        list[int] | None, typer.Argument(parser=number, help="Numbers of events that are set aside.")
+    ] = None,
     everything: Annotated[
         bool, typer.Option("--all", help="All that are set aside, or those filtered.")
     ] = False,
@@ -43,7 +46,11 @@ def retry(
         from ledger.retrying import Filter
         from ledger.settings import load
 
-        if bool(events) == everything:
+        if events and everything:
+            raise Misconfigured(
+                "Both numbers and --all were given. Name events by their numbers, or say --all."
+            )
+        if not events and not everything:
             raise Misconfigured("Name events by their numbers, or say --all (with a filter, if you like).")
         if not dry_run and not (who and reason.strip()):
             raise Misconfigured(
@@ -56,10 +63,10 @@ def retry(
 
 def _show(settings: Settings, wanted: Filter) -> int:
     from ledger.awake import visit
-    from ledger.retrying import listed, not_set_aside
+    from ledger.retrying import not_set_aside
 
     with visit(settings) as database:
-        chosen, missing = listed(database, wanted), not_set_aside(database, wanted.ids)
+        chosen, missing = _chosen(database, settings, wanted), not_set_aside(database, wanted.ids)
     for event in chosen:
         tell(_described(event))
     _tell_refused(missing)
@@ -67,19 +74,32 @@ def _show(settings: Settings, wanted: Filter) -> int:
     return len(missing)
 
 
+def _chosen(database: Database, settings: Settings, wanted: Filter) -> list[SetAside]:
+    """Those that are set aside and wanted. Where none is, a mistyped filter is told from an empty answer."""
+    from ledger.retrying import listed
+    from ledger.selections import refuse_mistyped
+
+    found = listed(database, wanted)
+    if not found:
+        refuse_mistyped(
+            database, settings, namespace=wanted.namespace, source=wanted.source, type_=wanted.type
+        )
+    return found
+
+
 def _retry(settings: Settings, wanted: Filter, who: str, reason: str) -> int:
     from ledger import people
     from ledger.awake import visit
-    from ledger.retrying import listed, not_set_aside, put_back
+    from ledger.retrying import not_set_aside, put_back
 
     given = people.configured(settings, who)
     with visit(settings) as database, progress("trying again") as advance:
-        chosen, refused = listed(database, wanted), not_set_aside(database, wanted.ids)
+        chosen, refused = _chosen(database, settings, wanted), not_set_aside(database, wanted.ids)
         person = database.run(lambda tx: people.local(tx, given))
         tried = list(put_back(database, chosen, person, reason, lambda n: advance(n, len(chosen))))
     refused += [one for one in tried if one.refusal]
     _tell_refused(refused)
-    tell(f"Tried again, as {plain(given.name)}: {len(chosen) - sum(bool(one.refusal) for one in tried)}.")
+    tell(f"Tried again, as {plain(given.name)}: {sum(not one.refusal for one in tried)}.")
     return len(refused)
 
 
@@ -97,7 +117,7 @@ def _tell_refused(refused: list[Tried]) -> None:
             continue
         for one in refused:
             if one.refusal == words:
-                tell(f"event {one.event_id}: not tried: {words}")
+                tell(f"event {one.event_id}: not tried: {words}" if one.event_id else f"Not tried: {words}")
 
 
 def prune(

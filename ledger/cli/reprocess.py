@@ -9,7 +9,7 @@ import typer
 from ledger.cli.reprocess_steps import COMMANDS as COMMANDS
 from ledger.cli.reprocess_steps import SAY_WHO, Json, Who, Why, not_done, refusals, visited
 from ledger.errors import Declined, Misconfigured
-from ledger.terminal import NOT_DONE, progress, sentences, tell
+from ledger.terminal import NOT_DONE, number, progress, sentences, tell
 
 if TYPE_CHECKING:
     from ledger.database import Database
@@ -37,7 +37,10 @@ app = typer.Typer(
 def reprocess(
     context: typer.Context,
     mode: Annotated[str, typer.Option(help="recompute, preview or repeat.")] = "recompute",
-    event: Annotated[list[int] | None, typer.Option(help="This event; may be given often.")] = None,
+    event: Annotated[
+        list[int] | None,
+        typer.Option(parser=number, metavar="NUMBER", help="This event; may be given often."),
+    ] = None,
     namespace: Annotated[str, typer.Option(help="Events of this namespace.")] = "",
     source: Annotated[str, typer.Option(help="Events of this source.")] = "",
     type_: Annotated[str, typer.Option("--type", help="Events of this type.")] = "",
@@ -46,9 +49,15 @@ def reprocess(
     state: Annotated[str, typer.Option(help="Events in this state; others than completed are skipped.")] = "",
     error: Annotated[str, typer.Option(help="Events that failed, ever, with this in the error.")] = "",
     everything: Annotated[bool, typer.Option("--all", help="All events that are completed.")] = False,
-    action: Annotated[list[int] | None, typer.Option(help="repeat: this action; may be given often.")] = None,
+    action: Annotated[
+        list[int] | None,
+        typer.Option(parser=number, metavar="NUMBER", help="repeat: this action; may be given often."),
+    ] = None,
     finding: Annotated[
-        list[int] | None, typer.Option(help="repeat: what a handler proposed in a run, by its number.")
+        list[int] | None,
+        typer.Option(
+            parser=number, metavar="NUMBER", help="repeat: what a handler proposed in a run, by its number."
+        ),
     ] = None,
     even_once_ever: Annotated[
         bool, typer.Option("--even-once-ever", help="repeat: also kinds that go out once ever.")
@@ -96,9 +105,15 @@ def _reprocess(wanted: Wanted, who: str, reason: str, list_: str, as_json: bool,
 
 def _planned(settings: Settings, database: Database, wanted: Wanted, role: Any) -> Plan:
     from ledger import reprocess as engine
+    from ledger.selections import refuse_mistyped
 
     with progress("looking through events") as advance, refusals():
-        return engine.plan(database, wanted, role, once_ever=settings.once_ever, advance=advance)
+        made = engine.plan(database, wanted, role, once_ever=settings.once_ever, advance=advance)
+    if not any(row.exists for row in made.rows):
+        refuse_mistyped(
+            database, settings, namespace=wanted.namespace, source=wanted.source, type_=wanted.type
+        )
+    return made
 
 
 def _request(settings: Settings, database: Database, made: Plan, person: Person, reason: str) -> Asked:

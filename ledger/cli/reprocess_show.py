@@ -54,6 +54,16 @@ def lines(database: Database, run: Run, person: Person | None, *, as_json: bool)
         yield _finding_json(found) if as_json else _finding(found)
 
 
+def has_found(database: Database, run_id: int, finding_id: int) -> bool:
+    """Whether this finding is one of this run's."""
+
+    def read(tx: Transaction) -> bool:
+        as_viewer(tx)
+        return views_reprocess.has_found(tx, run_id, finding_id)
+
+    return database.run(read)
+
+
 def _void(database: Database, run: Run, role: Role) -> str:
     if run.mode is not RunMode.REPEAT or run.state is not RunState.WAITING:
         return ""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from ledger.errors import Declined, Misconfigured
-from ledger.terminal import NOT_DONE, Command, sentences, tell
+from ledger.terminal import NOT_DONE, Command, number, sentences, tell
 
 if TYPE_CHECKING:
     from ledger.database import Database, Transaction
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 Who = Annotated[str, typer.Option("--as", metavar="EMAIL", help="Who does it, of \\[console] people.")]
 Why = Annotated[str, typer.Option("--reason", "--why", help="Why; it stands in the audit.")]
-RunNumber = Annotated[int, typer.Argument(metavar="RUN", help="The run's number.")]
+RunNumber = Annotated[int, typer.Argument(parser=number, metavar="RUN", help="The run's number.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object a line.")]
 SAY_WHO = "Say who does it and why: --as EMAIL --reason TEXT."
 
@@ -37,6 +37,9 @@ def decline(run: RunNumber, who: Who = "", reason: Why = "") -> None:
 def cancel(run: RunNumber, who: Who = "", reason: Why = "") -> None:
     """Stop a run before its next row; what is under way ends by itself."""
     _step("cancel", run, who, reason, "Run {n} is cancelled; what was under way ends by itself.")
+
+
+TRIES = {"agree": "agree to", "decline": "decline", "cancel": "cancel"}
 
 
 def _step(name: str, run_id: int, who: str, reason: str, said: str) -> None:
@@ -63,7 +66,7 @@ def _carry_out(database: Database, name: str, run_id: int, person: Person, reaso
     except Declined as error:
         words = str(error)
         database.run(
-            lambda tx: audit.refused(tx, act, f"{name} to a run", "reprocess", run_id, words),
+            lambda tx: audit.refused(tx, act, f"{TRIES[name]} a run", "reprocess", run_id, words),
             role=person.role,
         )
         not_done(words)
@@ -90,7 +93,12 @@ def list_(
 def show(
     run: RunNumber,
     wait: Annotated[bool, typer.Option("--wait", help="Until it is over, with its progress.")] = False,
-    finding: Annotated[int, typer.Option(help="Read what this finding would send; it is recorded.")] = 0,
+    finding: Annotated[
+        int | None,
+        typer.Option(
+            parser=number, metavar="NUMBER", help="Read what this finding would send; it is recorded."
+        ),
+    ] = None,
     who: Who = "",
     reason: Why = "",
     as_json: Json = False,
@@ -105,7 +113,9 @@ def show(
         found = screen.watched(database, run) if wait else screen.seen(database, run)
         if found is None:
             raise Misconfigured(f"There is no run {run}. The runs: nottwice reprocess list.")
-        if finding:
+        if finding is not None:
+            if not screen.has_found(database, run, finding):
+                raise Misconfigured(f"Run {run} has no finding {finding}.")
             _reveal(database, finding, person, reason)
             raise typer.Exit
         for line in screen.lines(database, found, person, as_json=as_json):

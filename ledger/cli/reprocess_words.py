@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ledger.audit.words import moment
+from ledger.audit.words import span
 from ledger.errors import Misconfigured
 from ledger.readable import readable
 from ledger.records.reprocess import Asked, Listed, Plan, RunMode, RunState, Wanted
@@ -53,7 +53,8 @@ def wanted_of(
             "--action, --finding and --even-once-ever are for --mode repeat: nothing else sends anything."
         )
     if run_mode is not RunMode.REPEAT and any(of_events) == everything:
-        raise Misconfigured("Say which events (--event, --source, --since …), or --all.")
+        raise Misconfigured(_which(of_events))
+    begin, end = span(since, until)
     return Wanted(
         run_mode,
         tuple(dict.fromkeys(events or ())),
@@ -62,12 +63,22 @@ def wanted_of(
         type_,
         _one_of(state, EventState, "--state").value if state else "completed",
         error,
-        moment(since, "--since"),
-        moment(until, "--until", end_of_day=True),
+        begin,
+        end,
         tuple(dict.fromkeys(actions or ())),
         tuple(dict.fromkeys(findings or ())),
         even_once_ever,
     )
+
+
+OF_EVENTS = ("event", "namespace", "source", "type", "since", "until", "state", "error")
+
+
+def _which(of_events: Sequence[object]) -> str:
+    """Neither was given, or both."""
+    given = next((f"--{name}" for name, typed in zip(OF_EVENTS, of_events, strict=True) if typed), "")
+    both = f"--all and {given} were both given. " if given else ""
+    return f"{both}Say which events (--event, --source, --since …), or --all."
 
 
 def _one_of(typed: str, known: Any, option: str) -> Any:
@@ -89,6 +100,9 @@ def plan_lines(plan: Plan, settings: Settings) -> Iterator[str]:
     if plan.standing:
         stands = ", ".join(f"{one.actions:,} {plain(one.kind, 60)} {one.state}" for one in plan.standing)
         yield f"Their actions stand, and none goes out again: {stands}."
+    if not plan.rows:
+        yield "No event fits what was asked for."
+        return
     going, all_ = len(plan.going), len(plan.rows)
     of = f"{going:,}" if going == all_ else f"{going:,} of {all_:,}"
     pace = settings.reprocess.pace_per_s
@@ -115,6 +129,8 @@ def plan_json(plan: Plan) -> Iterator[str]:
 
 
 def how_to_go(plan: Plan) -> str:
+    if not plan.rows:
+        return "There is nothing to do."
     if not plan.going:
         return "Nothing on this list can be done."
     second = " It takes a second person, who agrees to exactly this list." if plan.wanted.mode is RunMode.REPEAT else ""  # fmt: skip

@@ -26,13 +26,13 @@ def agree(tx: Transaction, run_id: int, act: Act) -> int:
     """The second person's word: the run begins. Returns the audit entry.
 
     Raises NotAllowed for who asked, and for who may not agree; NotNow when it is not waiting any more; Stale when what
-    it would send has changed, or evidence came, since it was asked for: then it has to be asked for anew.
+    it would send has changed, went out meanwhile, or evidence came, since it was asked for: then it has to be asked for anew.
     """
-    run = _held(tx, run_id, act)
-    mode = RunMode(run.mode)
+    mode = _mode(tx, run_id)
     agreers = AGREERS.get(mode, EVENT_ASKERS)
     if act.person.role not in agreers:
         raise NotAllowed(f"You can read this. {roles(agreers)} agrees to it.")
+    run = _held(tx, run_id, act)
     if run.requested_by == act.person.id:
         raise NotAllowed("You asked for this yourself. Somebody else must agree.")
     _must_wait(tx, run)
@@ -43,19 +43,20 @@ def agree(tx: Transaction, run_id: int, act: Act) -> int:
 
 def decline(tx: Transaction, run_id: int, act: Act) -> int:
     """A second person does not agree; nothing on the list was done. Raises like `agree`."""
-    run = _held(tx, run_id, act)
-    if act.person.role not in AGREERS.get(RunMode(run.mode), EVENT_ASKERS):
+    mode = _mode(tx, run_id)
+    if act.person.role not in AGREERS.get(mode, EVENT_ASKERS):
         raise NotAllowed("You can read this. Who may agree may decline.")
+    run = _held(tx, run_id, act)
     _must_wait(tx, run)
-    return _move(tx, run, act, f"did not agree: {IN_WORDS[RunMode(run.mode)]}", RunState.DECLINED, STOP)
+    return _move(tx, run, act, f"did not agree: {IN_WORDS[mode]}", RunState.DECLINED, STOP)
 
 
 def cancel(tx: Transaction, run_id: int, act: Act) -> int:
     """Stop before the next row: what is under way ends by itself, the rest is not begun. Raises NotAllowed, NotNow."""
-    run = _held(tx, run_id, act)
-    mode = RunMode(run.mode)
+    mode = _mode(tx, run_id)
     if act.person.role not in ASKERS.get(mode, EVENT_ASKERS):
         raise NotAllowed("You can read this. Who may ask for it may cancel it.")
+    run = _held(tx, run_id, act)
     if run.state not in (RunState.WAITING, RunState.RUNNING):
         raise _over(tx, run)
     return _move(tx, run, act, f"cancelled: {IN_WORDS[mode]}", RunState.CANCELLED, STOP)
@@ -81,16 +82,21 @@ def _move(tx: Transaction, run: sa.Row[Any], act: Act, what: str, target: RunSta
     return audit_id
 
 
+def _mode(tx: Transaction, run_id: int) -> RunMode:
+    """It never changes, so it is read without a lock: those who may not do this may not lock the row either."""
+    row = tx.first("SELECT mode FROM nottwice.reprocess_runs WHERE id = :id", id=run_id)
+    if row is None:
+        raise NotNow(f"There is no run {run_id}.")
+    return RunMode(row.mode)
+
+
 def _held(tx: Transaction, run_id: int, act: Act) -> sa.Row[Any]:
     audit.refuse_second_use(tx, act)
-    row = tx.first(
+    return tx.one(
         """SELECT id, mode, state, version, requested_by, expires_at <= now() AS expired
            FROM nottwice.reprocess_runs WHERE id = :id FOR NO KEY UPDATE""",
         id=run_id,
     )
-    if row is None:
-        raise NotNow(f"There is no run {run_id}.")
-    return row
 
 
 def _must_wait(tx: Transaction, run: sa.Row[Any]) -> None:

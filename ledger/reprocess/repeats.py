@@ -99,6 +99,20 @@ ORDER BY w.id LIMIT 1
 
 
 def changed_since_listed(tx: Transaction, run_id: int) -> str:
-    """In words what is no longer as it was when the run was asked for; empty: all is."""
+    """In words what is no longer as it was when the run was asked for, or may not go out by now; empty: all may."""
     row = tx.first(CHANGED.format(which="w.run_id = :run_id"), run_id=run_id)
-    return f"{row.name} changed, or something was observed about it, since it was asked for." if row else ""
+    if row is not None:
+        return f"{row.name} changed, or something was observed about it, since it was asked for."
+    refused = next((one for one in _waiting(tx, run_id) if one.refusal), None)
+    return f"{refused.name}: {refused.refusal}" if refused else ""
+
+
+WAITING = "SELECT action_id, finding_id FROM nottwice.reprocess_rows WHERE run_id = :run_id AND state = 'waiting' ORDER BY id"
+
+
+def _waiting(tx: Transaction, run_id: int) -> tuple[Listed, ...]:
+    """The rows that are not begun, as they would be listed now. The word about kinds that go out once ever was said."""
+    rows = tx.all(WAITING, run_id=run_id)
+    stored = [row.action_id for row in rows if row.action_id is not None]
+    anew = [row.finding_id for row in rows if row.finding_id is not None]
+    return (*_rows(tx, ACTIONS, stored, (), Role.VIEWER), *_rows(tx, FINDINGS, anew, (), Role.VIEWER))

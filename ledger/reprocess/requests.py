@@ -10,7 +10,7 @@ from uuid import UUID, uuid5
 
 from ledger import audit
 from ledger.database import Transaction
-from ledger.errors import Incomplete, NotAllowed, NotNow
+from ledger.errors import AlreadyDecided, Incomplete, NotAllowed, NotNow
 from ledger.records import Act, Person, Role
 from ledger.records.reprocess import Asked, Plan, RunMode, RunState
 from ledger.settings.processes import ReprocessSettings
@@ -57,7 +57,7 @@ def request(tx: Transaction, plan: Plan, act: Act, settings: ReprocessSettings, 
         raise Incomplete("Nothing was begun. Please say why.")
     if not plan.going:
         raise NotNow("There is nothing on this list that can be done. Nothing was begun.")
-    audit.refuse_second_use(tx, act)
+    _refuse_twin(tx, plan, act)
     because = _second_because(tx, plan, act.person, settings)
     state = RunState.WAITING if because else RunState.RUNNING
     run_id = int(tx.one(INSERT, **_run(plan, act, state, settings, expires_s)).id)
@@ -70,10 +70,28 @@ def request(tx: Transaction, plan: Plan, act: Act, settings: ReprocessSettings, 
 
 
 def form_of(tx: Transaction, plan: Plan, person: Person) -> UUID:
-    """The one-time id of a request: the same list asked for twice is one request, until the first one has ended."""
+    """The one-time id of a request: the same list asked for twice is one request, until the first one has ended or
+    was waited for too long."""
     sql = """SELECT coalesce(max(id), 0) AS last FROM nottwice.reprocess_runs
-             WHERE list_digest = :digest AND state NOT IN ('waiting', 'running')"""
+             WHERE list_digest = :digest AND (state NOT IN ('waiting', 'running') OR state = 'waiting' AND expires_at <= now())"""
     return uuid5(FORMS, f"{person.id} {plan.digest.hex()} {tx.one(sql, digest=plan.digest).last}")
+
+
+OPEN = """
+SELECT id, CASE state WHEN 'waiting' THEN 'waits for a second person' ELSE 'is under way' END AS stands
+FROM nottwice.reprocess_runs
+WHERE list_digest = :digest AND requested_by = :person AND state IN ('waiting', 'running') ORDER BY id DESC LIMIT 1
+"""
+
+
+def _refuse_twin(tx: Transaction, plan: Plan, act: Act) -> None:
+    """The same form again is refused, and where its run is still to be carried out, that run is named."""
+    try:
+        audit.refuse_second_use(tx, act)
+    except AlreadyDecided as first:
+        run = tx.first(OPEN, digest=plan.digest, person=act.person.id)
+        words = f"Run {run.id} asks for exactly this and {run.stands}." if run else str(first)
+        raise AlreadyDecided(words, who=first.who, what=first.what, at=first.at, same_form=True) from None
 
 
 def _second_because(tx: Transaction, plan: Plan, person: Person, settings: ReprocessSettings) -> str:

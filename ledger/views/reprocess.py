@@ -150,6 +150,13 @@ def findings(tx: Transaction, run_id: int, role: Role, *, after: int = 0, limit:
     return [made(Finding, row, found=Found(row.found), recipients=_tuple(row.recipients)) for row in found]
 
 
+def has_found(tx: Transaction, run_id: int, finding_id: int) -> bool:
+    """Whether this finding is one of this run's."""
+    sql = """SELECT FROM nottwice.reprocess_findings f JOIN nottwice.reprocess_rows w ON w.id = f.row_id
+             WHERE f.id = :finding_id AND w.run_id = :run_id"""
+    return tx.first(sql, run_id=run_id, finding_id=finding_id) is not None
+
+
 def void_because(tx: Transaction, run_id: int) -> str:
     """Why nobody can agree to a waiting repeat any more; empty: somebody can."""
     return changed_since_listed(tx, run_id)

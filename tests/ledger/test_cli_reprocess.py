@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner, Result
 
-from ledger.cli import app
+from ledger import reprocess
+from ledger.cli import app, main
+from ledger.records import Role
 from tests.fix_reprocess import POST, Shop
 
 PEOPLE = """
@@ -28,9 +31,16 @@ role = "engineer"
 name = "Ana"
 email = "ana@example.com"
 role = "support"
+
+[[console.people]]
+name = "Olga"
+email = "olga@example.com"
+role = "auditor"
 """
 Command = Callable[..., Result]
 BO = ("--as", "bo@example.com", "--reason", "wrong tax rate")
+OLGA = ("--as", "olga@example.com", "--reason", "let me try")
+HUGE = "99999999999999999999999"
 ANA = ("--as", "ana@example.com", "--reason", "the customer asked")
 
 
@@ -138,7 +148,12 @@ def test_findings_are_named_and_their_text_is_read_on_record(shop: Shop, command
     ("arguments", "words"),
     [
         ([], "Say which events"),
-        (["--all", "--source", "shop"], "Say which events"),
+        (["--all", "--source", "shop"], "--all and --source were both given."),
+        (["--all", "--event", "3"], "--all and --event were both given. Say which events"),
+        (
+            ["--source", "shop", "--since", "2026-11-30", "--until", "2026-11-29"],
+            "is not before --until 2026-11-29",
+        ),
         (["--mode", "again", "--all"], "--mode again is not known. One of: preview, recompute, repeat."),
         (["--all", "--action", "3"], "are for --mode repeat"),
         (["--mode", "repeat", "--all"], "chosen one by one"),
@@ -162,8 +177,154 @@ def test_an_unknown_run_and_an_unknown_person_are_one_sentence(shop: Shop, comma
     unknown = command("show", 7)
     assert unknown.exit_code == 2 and "There is no run 7." in unknown.stderr
     stranger = command("approve", 7, "--as", "eve@example.com", "--reason", "x")
-    assert stranger.exit_code == 2 and "known there: bo@example.com, ana@example.com" in stranger.stderr
+    assert (
+        stranger.exit_code == 2
+        and "known there: bo@example.com, ana@example.com, olga@example.com" in stranger.stderr
+    )
     assert command("cancel", 7, *BO).exit_code == 1
-    nothing = command("--source", "elsewhere", "--go", *BO)
-    assert nothing.exit_code == 1 and "nothing on this list" in nothing.stderr
+    nothing = command("--source", "nottwice", "--since", "2026-11-30", "--go", *BO)
+    assert nothing.exit_code == 2, "nothing of that source was ever here"
     assert command("list").stdout == ""
+
+
+def test_a_mistyped_selection_is_one_sentence_and_an_empty_one_an_answer(
+    shop: Shop, command: Command
+) -> None:
+    shop.sell()
+    mistyped = {
+        (
+            "--source",
+            "shpo",
+        ): "--source shpo stands neither in the configuration nor in any event; did you mean shop?",
+        (
+            "--type",
+            "sael",
+        ): "--type sael stands neither in the configuration nor in any event; did you mean sale?",
+        (
+            "--namespace",
+            "elsewhere",
+        ): "--namespace elsewhere stands neither in the configuration nor in any event; known here are acme.",
+    }
+    for arguments, words in mistyped.items():
+        done = command(*arguments)
+        assert (done.exit_code, done.stdout, done.stderr) == (2, "", f"{words}\n")
+    empty = command("--source", "shop", "--until", "2020-01-01")
+    assert (empty.exit_code, empty.stdout) == (
+        0,
+        "No event fits what was asked for.\nThere is nothing to do.\n",
+    )
+    asked = command("--source", "shop", "--until", "2020-01-01", "--go", *BO)
+    assert asked.exit_code == 1 and "nothing on this list that can be done" in asked.stderr
+
+
+def test_who_may_not_is_told_so_at_every_step_and_the_try_is_on_record(shop: Shop, command: Command) -> None:
+    shop.sell()
+    shop.settle()
+    assert command("--mode", "repeat", "--action", 1, "--go", *BO).exit_code == 0
+    said = [
+        command(*arguments, *OLGA)
+        for arguments in (
+            ("approve", 1),
+            ("decline", 1),
+            ("cancel", 1),
+            ("--mode", "repeat", "--action", 1, "--go"),
+            ("--source", "shop", "--until", "2020-01-01", "--go"),
+        )
+    ]
+    assert [(one.exit_code, one.stderr.strip()) for one in said] == [
+        (1, "You can read this. Admin or support agrees to it."),
+        (1, "You can read this. Who may agree may decline."),
+        (1, "You can read this. Who may ask for it may cancel it."),
+        (1, "You can read this. Admin or engineer or support may repeat external actions."),
+        (1, "You can read this. Admin or engineer may recompute local results."),
+    ]
+    rows = shop.workshop.rows(
+        """SELECT a.act, a.outcome, a.state_after FROM nottwice.audit a JOIN nottwice.people p ON p.id = a.person_id
+           WHERE p.name = 'Olga' ORDER BY a.id"""
+    )
+    assert [tuple(row) for row in rows] == [
+        ("agree to a run", "refused", "waiting"),
+        ("decline a run", "refused", "waiting"),
+        ("cancel a run", "refused", "waiting"),
+        ("reprocess: repeat", "refused", None),
+        ("reprocess: recompute", "refused", None),
+    ]
+
+
+def test_the_same_list_again_names_the_run_that_waits_until_it_waited_too_long(
+    shop: Shop, command: Command
+) -> None:
+    shop.sell()
+    shop.settle()
+    ask = ("--mode", "repeat", "--action", 1, "--go", *BO)
+    assert command(*ask).exit_code == 0
+    again = command(*ask)
+    assert again.exit_code == 1
+    assert again.stderr == "Run 1 asks for exactly this and waits for a second person.\n"
+    shop.workshop.run("UPDATE nottwice.reprocess_runs SET expires_at = now()")
+    assert "Run 2 waits for a second person" in command(*ask).stdout
+
+
+def test_what_went_out_through_another_run_voids_the_request(shop: Shop, command: Command) -> None:
+    shop.sell()
+    shop.settle()
+    asked = [
+        command("--mode", "repeat", "--action", 1, "--go", "--as", who, "--reason", "x").exit_code
+        for who in ("bo@example.com", "ana@example.com")
+    ]
+    assert asked == [0, 0]
+    shop.decide(reprocess.agree, 2, shop.person(Role.ADMIN))
+    shop.finish(2)
+    void = command("approve", 1, *ANA)
+    went = "action 1: It went out again already: choose the newest of its key."
+    assert (void.exit_code, void.stderr) == (
+        1,
+        f"Not agreed: {went} Ask for the others anew; this run is void.\n",
+    )
+    assert f"Nobody can agree to it any more: {went}" in command("show", 1).stdout
+    assert shop.state(1) == "waiting" and len(shop.actions()) == 2
+
+
+def test_a_finding_is_shown_only_of_its_own_run_and_none_leaves_no_entry(
+    shop: Shop, command: Command
+) -> None:
+    (event,) = shop.sell()
+    shop.settle()
+    shop.text = "New words."
+    for run in (1, 2):
+        assert command("--mode", "preview", "--event", event, "--go", *BO).exit_code == 0
+        shop.finish(run)
+    for run, finding in ((1, 2), (1, 43)):
+        none = command("show", run, "--finding", finding, *ANA)
+        assert (none.exit_code, none.stderr) == (2, f"Run {run} has no finding {finding}.\n")
+    assert shop.entries("finding") == []
+    assert "New words." in command("show", 2, "--finding", 2, *ANA).stdout
+
+
+NO_NUMBERS = [
+    ["reprocess", "show", HUGE],
+    ["reprocess", "show", "1", "--finding", HUGE],
+    ["reprocess", "approve", HUGE, *ANA],
+    ["reprocess", "decline", HUGE, *ANA],
+    ["reprocess", "cancel", "0", *ANA],
+    ["reprocess", "--event", HUGE],
+    ["reprocess", "--event", "-3"],
+    ["reprocess", "--mode", "repeat", "--action", HUGE],
+    ["reprocess", "--mode", "repeat", "--finding", "three"],
+    ["retry", HUGE, "--dry-run"],
+    ["retry", "7", "1" * 19, *BO],
+    ["audit", "verify", "--kept", f"{HUGE}:{'00' * 32}"],
+]
+
+
+def test_a_number_that_is_none_is_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("NOTTWICE_HOME", str(tmp_path))
+    for arguments in NO_NUMBERS:
+        monkeypatch.setattr(sys, "argv", ["nottwice", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        said = capsys.readouterr()
+        assert (ended.value.code, said.out, said.err.count("\n")) == (2, "", 1), arguments
+        assert "is no number of anything here" in said.err or "--kept is NUMBER:SEAL" in said.err

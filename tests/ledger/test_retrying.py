@@ -141,6 +141,28 @@ def test_who_may_not_is_refused_once_for_many(book: Ledger, console: Database) -
     assert f"Asked for 3 events, {ids[0]} to {ids[2]}." in book.value("SELECT detail FROM nottwice.audit")
 
 
+def test_who_may_not_is_refused_on_record_also_where_nothing_is_set_aside(
+    book: Ledger, console: Database, login_url: Callable[[str], str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
+    monkeypatch.setenv("NOTTWICE_HOME", str(tmp_path))
+    monkeypatch.setenv("DATABASE_URL", login_url("nottwice_console"))
+    (tmp_path / "nottwice.toml").write_text(UNSAFE + PEOPLE)
+    book.stored("a")
+
+    def said(*arguments: str) -> tuple[int, str]:
+        done = CliRunner().invoke(app, ["retry", "--all", *arguments])
+        return done.exit_code, done.output
+
+    may_not = "You can read this. Engineer or admin tries it again."
+    assert said("--as", "ana", "--reason", "x") == (1, f"Not tried: {may_not}\nTried again, as Ana: 0.\n")
+    assert book.rows("SELECT entity, outcome, role, detail FROM nottwice.audit") == [
+        ("installation", "refused", "support", f"{may_not} Asked for 0 events.")
+    ]
+    assert said("--source", "shop", "--dry-run") == (0, "Would be tried again: 0.\n")
+    code, words = said("--source", "shpo", "--dry-run")
+    assert (code, words.count("\n")) == (2, 1) and "did you mean shop?" in words
+
+
 # ── The command ───────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -176,7 +198,7 @@ def test_the_command_shows_then_tries_then_has_nothing_left(
     ("arguments", "words"),
     [
         ([], "Name events by their numbers, or say --all"),
-        (["7", "--all"], "Name events by their numbers, or say --all"),
+        (["7", "--all"], "Both numbers and --all were given. Name events by their numbers, or say --all"),
         (["--all"], "Say who does it and why"),
         (["7", "--as", "bo@example.com", "--reason", " "], "Say who does it and why"),
         (["7", "--as", "eve@example.com", "--reason", "x"], "known there: bo@example.com, Ana."),

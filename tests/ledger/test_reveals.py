@@ -69,6 +69,14 @@ def test_a_body_is_shown_behind_its_row_to_those_who_may(
     assert entries(house) == [(entity, entity_id, "reveal", "done", "Ticket 7")]
 
 
+def test_what_is_not_there_is_not_noted_as_shown(console: Database, house: House) -> None:
+    for role in reveals.REVEALERS:
+        for entity in reveals.TABLES:
+            with pytest.raises(NotNow, match="nothing here"):
+                reveals.reveal(console, entity, 4711, act(person(console, role)))
+    assert entries(house) == []
+
+
 def test_both_contents_are_two_rows_of_one_act(console: Database, house: House) -> None:
     made = told(house)
     first, later = reveals.reveal_both(console, made.conflict, made.done, act(person(console)))
