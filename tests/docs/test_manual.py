@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from ledger.examples import message_received
+from ledger.processes import module
 from tests.docs.book import Reader, blocks
 from tests.fix_sandbox import Sandbox
 
@@ -63,6 +64,11 @@ def test_every_python_block_compiles(page: Path) -> None:
     for block in blocks(page):
         if block.language == "python":
             compile(block.text, page.name, "exec")
+
+
+def test_the_first_ten_minutes_find_a_worker_among_the_processes() -> None:
+    (pattern,) = re.findall(r"grep '([^']+)'", (ROOT / "docs" / "first-ten-minutes.md").read_text("utf-8"))
+    assert re.search(pattern, " ".join(module("worker")))
 
 
 def test_every_command_that_is_named_exists() -> None:
