@@ -22,6 +22,8 @@ from typing import Any
 from ledger import actions
 from ledger.action_keys import KeyValues
 from ledger.borrowed import borrowed
+from ledger.database import Transaction
+from ledger.errors import Unproposable
 from ledger.records import Email, Proposal, Proposed
 from ledger.settings import Settings
 
@@ -51,11 +53,13 @@ def propose(
     In READ COMMITTED the one that stands is then returned; in REPEATABLE READ and SERIALIZABLE PostgreSQL raises 40001
     instead, and your transaction has to begin anew, as after any other such error.
 
-    Raises NotInTransaction for a connection that commits by itself, Misconfigured for a kind that is not clear, and what
-    `ledger.proposals.propose` raises; none of these has touched the transaction. Errors of the database are those of your
+    Raises NotInTransaction for a connection that commits by itself, Misconfigured for a kind that is not clear or a
+    namespace nearly like a configured one, Unproposable for an e-mail that can never go out and an event that there is
+    not, and what `ledger.proposals.propose` raises; none of these has touched the transaction. Errors of the database are those of your
     own driver.
     """
     tx = borrowed(connection)
+    settings.refuse_near_namespace(namespace)
     proposal = Proposal.of(
         namespace,
         key,
@@ -67,4 +71,17 @@ def propose(
         at=at,
         send_before=send_before,
     )
+    _refuse_unknown_event(tx, event_id)
     return actions.propose(tx, proposal)
+
+
+def _refuse_unknown_event(tx: Transaction, event_id: int | None) -> None:
+    """Before the foreign key does it, because that would end the application's transaction."""
+    if event_id is None:
+        return
+    if not isinstance(event_id, int) or not 0 < event_id < 2**63:
+        raise Unproposable("event_id of a proposed action is no event's number. Nothing was proposed.")
+    if not tx.one("SELECT nottwice.has_event(CAST(:id AS bigint)) AS found", id=event_id).found:
+        raise Unproposable(
+            f"There is no event {event_id}, or it is not kept any more. Propose without event_id; nothing was proposed."
+        )

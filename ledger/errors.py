@@ -13,6 +13,7 @@ LedgerError
 ├── NotInTransaction         an application handed over what has no transaction of its own to propose in
 ├── ContentTooBig            a body or a rendered request is over its limit
 ├── UnusableKey              an action was proposed without what its key is made of
+├── Unproposable             an action was proposed that could never be stored, or never go out
 ├── Unstorable               a text that was handed to the ledger holds what no database and no e-mail can hold
 └── Declined                 a person's act cannot be carried out; nothing was changed
     ├── NotAllowed           the person's role may not do this
@@ -81,6 +82,10 @@ class Unstorable(LedgerError, ValueError):
 
 class UnusableKey(LedgerError, ValueError):
     """An action was proposed without what its kind's key is made of. Nothing was written."""
+
+
+class Unproposable(LedgerError, ValueError, TypeError):
+    """An action was proposed that could never be stored, or never go out. Nothing was written; its key stays free."""
 
 
 class Declined(LedgerError):

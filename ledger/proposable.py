@@ -6,9 +6,10 @@ Part of `proposals.py`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from datetime import datetime
 from typing import Any
 
-from ledger.errors import Unstorable, UnusableKey
+from ledger.errors import Unproposable, Unstorable, UnusableKey
 from ledger.payload import is_storable, shown
 from ledger.records import Proposal
 
@@ -22,7 +23,15 @@ def key_of(proposal: Proposal) -> str:
                 f"[actions.{kind}] spells its keys itself, {template.text}: propose it with a mapping of "
                 f"{', '.join(template.names)} instead of a key. Nothing was proposed."
             )
+        if not given:
+            raise UnusableKey(
+                "The key of a proposed action is empty: two of them would be one. Nothing was proposed."
+            )
         return given
+    if not isinstance(given, Mapping):
+        raise UnusableKey(
+            f"The key of a proposed action is a text, or a mapping of values, not {type(given).__name__}. Nothing was proposed."
+        )
     if template is None:
         raise UnusableKey(
             f"[actions.{kind}] has no key to put values into. Propose it with a key, or add the setting."
@@ -30,11 +39,21 @@ def key_of(proposal: Proposal) -> str:
     return template.fill(given, proposal.at)
 
 
+def refuse_nameless(proposal: Proposal) -> None:
+    """Raises Unproposable for what has no namespace to stand in."""
+    if not isinstance(proposal.namespace, str) or not proposal.namespace:
+        raise Unproposable("The namespace of a proposed action is empty. Name one; nothing was proposed.")
+
+
 def refuse_local_times(proposal: Proposal) -> None:
-    """Raises ValueError for a time without a zone: the database would read it by its own clock on the wall."""
+    """Raises Unproposable for a time without a zone: the database would read it by its own clock on the wall."""
     for name, at in (("at", proposal.at), ("send_before", proposal.send_before)):
+        if at is not None and not isinstance(at, datetime):
+            raise Unproposable(
+                f"{name} of a proposed action takes a datetime with its zone, not {type(at).__name__}. Nothing was proposed."
+            )
         if at is not None and at.utcoffset() is None:
-            raise ValueError(
+            raise Unproposable(
                 f"{name} of a proposed action is a time without a zone. Give it one; nothing was proposed."
             )
 

@@ -11,7 +11,7 @@ from uuid import UUID
 from ledger import held_back
 from ledger.database import Transaction
 from ledger.errors import ContentTooBig, Unavailable
-from ledger.proposable import key_of, refuse_local_times, refuse_unstorable
+from ledger.proposable import key_of, refuse_local_times, refuse_nameless, refuse_unstorable
 from ledger.records import Proposal, Proposed, canonical_json, digest_of
 from ledger.states import ActionState
 
@@ -40,12 +40,14 @@ def propose(tx: Transaction, proposal: Proposal) -> Proposed:
     Works inside any transaction of the application, with or without an event. The rendered content is stored now
     and never changes. Raises ContentTooBig over 20 MB, and Unstorable for a text with NUL or a lone surrogate: it is
     refused, not mended, because what goes out is what was written; UnusableKey when its kind spells its keys and the
-    values do not fit. None of them has touched the transaction.
+    values do not fit or a key is empty; Unproposable for a namespace or a time that is none. None of them has touched the transaction.
     """
     request = rendered(proposal)
     for _ in range(ROUNDS_MAX):
         if (made := store(tx, proposal, request)) is not None:
-            return Proposed(made, True, held_back.let_go_or_close(tx, made, proposal), True)
+            return Proposed(
+                made, True, held_back.let_go_or_close(tx, made, proposal), True, proposal.rules.kind
+            )
         if (standing := find(tx, proposal.namespace, request)) is not None:
             return standing
     raise Unavailable("A key kept vanishing while it was looked for. Nothing was stored; try again.")
@@ -63,8 +65,9 @@ class Rendered:
 
 def rendered(proposal: Proposal) -> Rendered:
     """The request as it would be stored. Raises as `propose`."""
-    key, rules = key_of(proposal), proposal.rules
+    refuse_nameless(proposal)
     refuse_local_times(proposal)
+    key, rules = key_of(proposal), proposal.rules
     refuse_unstorable(proposal, key)
     content = canonical_json(proposal.content)
     if len(content) > CONTENT_BYTES_MAX:
@@ -149,11 +152,12 @@ def find(tx: Transaction, namespace: str, request: Rendered) -> Proposed | None:
     A key is given up after [retention] action_keys_days, and then there is room for a new one.
     """
     row = tx.first(
-        """SELECT id, state, content_digest FROM nottwice.actions
+        """SELECT id, state, kind, content_digest FROM nottwice.actions
            WHERE namespace = :namespace AND key_digest = :key_digest ORDER BY generation DESC LIMIT 1""",
         namespace=namespace,
         key_digest=digest_of(request.key),
     )
     if row is None:
         return None
-    return Proposed(row.id, False, ActionState(row.state), bytes(row.content_digest) == request.digest)
+    same = bytes(row.content_digest) == request.digest
+    return Proposed(row.id, False, ActionState(row.state), same, row.kind)

@@ -14,7 +14,10 @@ from dataclasses import dataclass
 class Facts:
     """`label`: as it writes itself. `key_window_s`: how long it keeps a key; None: it has none, and an unknown send is
     never tried again by itself. `busy` and `mismatch`: how it answers a key that is under way, and one that came with
-    other content. `can_be_asked`: whether it can say what became of a send. `address`: of its API, where it publishes one."""
+    other content. `can_be_asked`: whether it can say what became of a send. `address`: of its API, where it publishes one.
+    `sent_from`: what of an e-mail says from where it goes out, whichever of them is set first. `ids`: an inbox is an id
+    there, and need not be an address. `to_one`: it takes one recipient, and no cc, bcc or reply-to. `wants_to`: cc and bcc
+    alone do not do."""
 
     label: str
     key_window_s: float | None = None
@@ -22,6 +25,10 @@ class Facts:
     mismatch: str = ""
     can_be_asked: bool = True
     address: str = ""
+    sent_from: tuple[str, ...] = ("inbox", "sender")
+    ids: bool = True
+    to_one: bool = False
+    wants_to: bool = True
 
     @property
     def tells_apart(self) -> bool:
@@ -33,7 +40,14 @@ FACTS = {
     "agentmail": Facts(
         "AgentMail", 86_400.0, "409 conflict", "409 conflict", address="https://api.agentmail.to"
     ),
-    "inboxili": Facts("Inboxili", can_be_asked=False, address="https://api.inboxili.com/api/v1"),
+    "inboxili": Facts(
+        "Inboxili",
+        can_be_asked=False,
+        address="https://api.inboxili.com/api/v1",
+        sent_from=("sender",),
+        ids=False,
+        to_one=True,
+    ),
     "mailera": Facts("Mailera", 86_400.0, "409", "409"),
-    "smtp": Facts("SMTP", can_be_asked=False),
+    "smtp": Facts("SMTP", can_be_asked=False, sent_from=("sender", "inbox"), ids=False, wants_to=False),
 }

@@ -55,13 +55,19 @@ GRANT USAGE ON SCHEMA nottwice TO nottwice_application;
 GRANT SELECT (id) ON nottwice.installation TO nottwice_application;
 
 -- What stands under a key, and what became of it; no key, no recipient, no content.
-GRANT SELECT (id, namespace, key_digest, generation, state, content_digest) ON nottwice.actions TO nottwice_application;
+GRANT SELECT (id, namespace, key_digest, generation, kind, state, content_digest) ON nottwice.actions TO nottwice_application;
 
 -- Proposed or approved: the CHECKs demand a column that is not here for every other state.
 GRANT INSERT (namespace, action_key, key_digest, generation, kind, about, event_id, provider, account, provider_key, reference, policy, cost,
               cost_reason, content_digest, key_window_s, key_margin_s, evidence_s, retry_until, state, due_at, tells)
     ON nottwice.actions TO nottwice_application;
 GRANT INSERT ON nottwice.action_contents TO nottwice_application;
+
+-- Whether there is such an event, and no more of it: the foreign key would tell the same, and end the transaction.
+CREATE FUNCTION nottwice.has_event(wanted bigint) RETURNS boolean LANGUAGE sql STABLE SECURITY DEFINER
+    SET search_path = nottwice, pg_temp AS 'SELECT EXISTS (SELECT FROM nottwice.events WHERE id = wanted)';
+REVOKE EXECUTE ON FUNCTION nottwice.has_event FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION nottwice.has_event TO nottwice_application, nottwice_worker;
 
 -- A further generation sends again what may have gone out. Who may change no action may make none of another.
 CREATE FUNCTION nottwice.a_further_generation_is_no_applications() RETURNS trigger LANGUAGE plpgsql AS $$

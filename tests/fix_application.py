@@ -60,7 +60,13 @@ class Application:
     def propose(
         self, connection: object, key: str = "welcome:7", text: str = EMAIL.text, **more: Any
     ) -> Proposed:
-        email = Email(EMAIL.to, EMAIL.subject, text, inbox=EMAIL.inbox)
+        return self.propose_email(
+            connection, Email(EMAIL.to, EMAIL.subject, text, inbox=EMAIL.inbox), key, **more
+        )
+
+    def propose_email(
+        self, connection: object, email: Email, key: str = "welcome:7", **more: Any
+    ) -> Proposed:
         given = {"kind": "welcome", "namespace": "acme", "settings": self.settings, **more}
         return propose(connection, given.pop("kind"), key, email, **given)
 

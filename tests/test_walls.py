@@ -25,6 +25,9 @@ CENTRE = (
     "records",
     "verdict",
     "payload",
+    "mailboxes",
+    "provider_facts",
+    "sendable",
 )
 PURE = {
     ".".join(file.relative_to(HOUSE).with_suffix("").parts).removesuffix(".__init__"): file

@@ -215,3 +215,5 @@ def _note_proposed(made: Sequence[Propose]) -> None:
                 "proposed" if action.created else "would be new" if action.would_be_new else "proposed before"
             )
             note(said, same=action.same_content, **facts)
+            if action.kind != kind:  # its provider, policy and approval hold, not those of this kind
+                note("the key is another kind's", standing=action.kind, **facts)

@@ -11,7 +11,11 @@ from uuid import UUID
 
 from ledger.action_keys import KeyTemplate, KeyValues
 from ledger.digests import JsonObject
+from ledger.errors import Unproposable
+from ledger.sendable import ADDRESSES, problem
 from ledger.states import ActionState
+
+NOTHING = " Nothing was proposed."
 
 
 class Policy(StrEnum):
@@ -26,7 +30,9 @@ class Policy(StrEnum):
 class Email:
     """An outgoing e-mail as a handler writes it; rendered once, stored, and never changed.
 
-    `inbox` and `in_reply_to` (the provider's message id) make it a reply where the provider has replies.
+    `sender` is one address, with a name or without; `inbox` the mailbox at the provider. Which of them a provider's kind
+    needs stands in docs/providers.md. `inbox` and `in_reply_to` (the provider's message id) make it a reply where the
+    provider has replies. To, cc, bcc and reply_to are tuples of addresses.
     """
 
     to: tuple[str, ...]
@@ -80,6 +86,7 @@ class KindRules:
     send_before_s: float | None = None
     rate: Rate | None = None
     tells: bool = False
+    provider_kind: str = ""  # "": not known, so nothing is said of what its kind could not send
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,21 +121,50 @@ class Proposal:
         at: datetime | None = None,
         send_before: datetime | None = None,
     ) -> Proposal:
-        """With an e-mail rendered, and its addressees as the recipients unless others are named. Raises TypeError."""
+        """With an e-mail rendered, and its addressees as the recipients unless others are named.
+
+        Raises Unproposable for a content that is none, and for an e-mail that can never go out through its provider.
+        """
         if not isinstance(content, (Email, Mapping)):
-            raise TypeError(
-                f"propose() takes an Email or a mapping as its content, not {type(content).__name__}"
+            raise Unproposable(
+                f"propose() takes an Email or a mapping as its content, not {type(content).__name__}.{NOTHING}"
             )
-        addressees = content.to + content.cc + content.bcc if isinstance(content, Email) else ()
-        stored = content.content() if isinstance(content, Email) else content
+        _refuse_untupled("recipients", recipients, lists=True)
+        addressees = _addressees(content) if isinstance(content, Email) else ()
+        stored = _sendable(content, rules) if isinstance(content, Email) else content
         return cls(
             namespace, key, rules, stored, tuple(recipients or addressees), about, event_id, at, send_before
         )
 
 
+def _addressees(email: Email) -> tuple[str, ...]:
+    for name in ADDRESSES:
+        _refuse_untupled(name, getattr(email, name))
+    return email.to + email.cc + email.bcc
+
+
+def _refuse_untupled(name: str, given: Any, *, lists: bool = False) -> None:
+    """One text is a row of letters to Python, and each letter would be a recipient."""
+    if not isinstance(given, (tuple, list) if lists else tuple):
+        found = f"one {type(given).__name__}"
+    elif strange := [one for one in given if not isinstance(one, str)]:
+        found = f"one with {type(strange[0]).__name__} in it"
+    else:
+        return
+    raise Unproposable(f'{name} takes a tuple of addresses, like ("a@b.example",), not {found}.{NOTHING}')
+
+
+def _sendable(email: Email, rules: KindRules) -> JsonObject:
+    content = email.content()
+    if reason := problem(content, rules.provider_kind):
+        raise Unproposable(reason + NOTHING)
+    return content
+
+
 @dataclass(frozen=True, slots=True)
 class Proposed:
-    """The action that stands under the key. `created` is False when it existed; then its content stands.
+    """The action that stands under the key. `created` is False when it existed; then its content stands, and its `kind`
+    with that kind's provider and approval, whatever kind it was proposed as now.
 
     When an event is worked again nothing is created. What then has no action `would_be_new`, and its `action_id` is 0,
     which is no action's number: keep it nowhere.
@@ -138,6 +174,7 @@ class Proposed:
     created: bool
     state: ActionState
     same_content: bool
+    kind: str
     would_be_new: bool = False
 
 

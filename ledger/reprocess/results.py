@@ -55,7 +55,7 @@ def hold_against(tx: Transaction, proposal: Proposal) -> Held:
     request = proposals.rendered(proposal)
     standing = proposals.find(tx, proposal.namespace, request)
     if standing is None:
-        new = Proposed(0, False, ActionState.PROPOSED, True, would_be_new=True)
+        new = Proposed(0, False, ActionState.PROPOSED, True, proposal.rules.kind, would_be_new=True)
         return Held(Found.NEW, proposal, request, new)
     return Held(Found.SAME if standing.same_content else Found.DIFFERS, proposal, request, standing)
 

@@ -136,7 +136,23 @@ class Settings(Tables):
             key=action.template,
             send_before_s=action.send_before,
             rate=action.rate,
+            provider_kind=provider.kind,
         )
+
+    def refuse_near_namespace(self, namespace: str) -> None:
+        """Raises Misconfigured for a name nearly like one that sources or [retention.namespaces] have.
+
+        Any other name is allowed, as a kind is without a table of its own: an application may have namespaces that no
+        source brings anything into.
+        """
+        known = {source.namespace for source in self.sources.values()} | {*self.retention.namespaces}
+        if not isinstance(namespace, str) or namespace in known:
+            return
+        if close := get_close_matches(namespace, sorted(known), n=1):
+            raise Misconfigured(
+                f"Nothing is configured of the namespace {namespace!r}; did you mean {close[0]}? If not, add "
+                f"[retention.namespaces.{namespace}], empty or not, to {self.config or 'the configuration'}. Nothing was proposed."
+            )
 
     def _unnamed_kind(self, kind: str) -> ActionSettings:
         """The careful defaults. A name that is nearly a configured one would lose its approval by a slip of the pen."""

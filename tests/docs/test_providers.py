@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import get_args
 
 import pytest
 
+from ledger.provider_facts import FACTS
 from ledger.records import InFlight, NotSent, Refused, Unknown
 from ledger.settings import load
 from ledger.settings.mailera import MaileraSpelling
 from ledger.settings.providers import KEY_WINDOWS_S, LABELS, OF_ONE_KIND, TIMEOUTS_S, Kind, ProviderSettings
+from tests.docs.book import blocks
+from tests.fix_sandbox import Sandbox
 from worker import providers
 from worker.providers import agentmail, inboxili
 from worker.providers.mailera_answers import rows
@@ -20,7 +25,8 @@ from worker.providers.outcomes import ANY, BY_SETTINGS, Rule
 from worker.providers.smtp_answers import TABLE as STEPS
 from worker.providers.smtp_answers import Row
 
-PAGE = (Path(__file__).parents[2] / "docs" / "providers.md").read_text("utf-8")
+FILE = Path(__file__).parents[2] / "docs" / "providers.md"
+PAGE = FILE.read_text("utf-8")
 SECTION = re.compile(r"^## ([^\n]+) \(`([^`]+)`\)\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
 SECTIONS = {kind: (title, text) for title, kind, text in SECTION.findall(PAGE)}
 WORDS: dict[type, str] = {Refused: "refused", NotSent: "not sent", InFlight: "in flight", Unknown: "unknown"}
@@ -94,6 +100,21 @@ def test_every_setting_is_named() -> None:
     for name, kind in OF_ONE_KIND.items():
         assert name in SECTIONS[kind][1], f"{name} belongs to {kind}"
     assert not set(MaileraSpelling.model_fields) - set(re.findall(r"\w+", SECTIONS["mailera"][1]))
+
+
+def test_the_page_says_what_each_kind_goes_out_from() -> None:
+    rows = dict(re.findall(r"^\| `(\w+)` \| (.*?) \|", PAGE, re.MULTILINE))
+    assert set(rows) == set(FACTS)
+    for kind, facts in FACTS.items():
+        assert tuple(re.findall(r"`(\w+)`", rows[kind])) == facts.sent_from
+
+
+def test_the_sandbox_takes_the_fault_of_the_page(sandbox: Sandbox) -> None:
+    (block,) = (block for block in blocks(FILE) if block.words == "faults")
+    port = {**os.environ, "NOTTWICE_SANDBOX_PORT": sandbox.url.rpartition(":")[2]}
+    subprocess.run(["bash", "-ec", block.text], env=port, check=True, capture_output=True, timeout=10)
+    (armed,) = sandbox.http.get("/sandbox/faults").json()
+    assert armed == {"provider": "inboxili", "accept_then_silence": True, "count": 1}
 
 
 @pytest.mark.parametrize("block", re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL))

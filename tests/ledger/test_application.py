@@ -21,7 +21,7 @@ from sqlalchemy.orm import Session, scoped_session, sessionmaker
 
 from ledger import actions
 from ledger.application import propose
-from ledger.errors import Misconfigured, NotInTransaction, Unstorable
+from ledger.errors import Misconfigured, NotInTransaction, Unproposable, Unstorable
 from ledger.records import Proposal
 from ledger.states import ActionState
 from tests.fix_application import EMAIL, Application
@@ -122,7 +122,7 @@ def test_it_may_name_its_event_and_wait_for_approval(application: Application) -
         connection, "answer:1", kind="answer", recipients=("bo@example.com",), about="A question"
     )
     assert one.state == "proposed"
-    with pytest.raises(psycopg.errors.ForeignKeyViolation):
+    with pytest.raises(Unproposable, match="There is no event 77"):
         application.propose(connection, "answer:2", event_id=77)
 
 
@@ -277,8 +277,9 @@ def test_its_login_may_nothing_else(application: Application) -> None:
     assert met(application, *FORBIDDEN) == dict.fromkeys(FORBIDDEN, "42501")
 
 
-# The first two work on what their own transaction made, and on nothing else; the third tells which server this is.
-FOR_EVERYBODY = {"is_one_too_many", "hold_back", "place"}
+# The first two work on what their own transaction made, and on nothing else; the third tells which server this is; the last says of a
+# number whether it is an event's, as the foreign key of a proposal does, which would end the transaction.
+FOR_EVERYBODY = {"is_one_too_many", "hold_back", "place", "has_event"}
 
 
 def test_no_function_of_ours_does_for_it_what_it_may_not(application: Application) -> None:

@@ -271,6 +271,25 @@ def test_what_is_proposed_commits_with_the_event_and_once(
     assert not notes.of("proposed", event_id=third)
 
 
+def test_what_can_never_go_out_fails_its_handler_and_takes_no_key(
+    workshop: Workshop, bench: Callable[..., Bench], notes: Notes
+) -> None:
+    def letter(tx: Transaction, event: Event, propose: Propose) -> None:
+        to = () if event.id == first else ("ada@example.com",)
+        propose("receipt", "letter:1", Email(to, "Re: hello", "t", sender="shop@example.org", inbox="in-1"))
+        propose("news", "letter:1", {"another": "kind"})
+
+    first, second = workshop.accept("letter", "letter")
+    own = bench(letter)
+    own.commit(own.claim())
+    (action,) = workshop.rows("SELECT event_id FROM nottwice.actions")
+    assert action.event_id == second
+    assert "has no recipient" in workshop.value(
+        "SELECT last_error FROM nottwice.events WHERE id = :id", id=first
+    )
+    assert notes.of("the key is another kind's", event_id=second, kind="news", standing="receipt")
+
+
 def test_a_text_that_nothing_can_hold_fails_its_own_handler_and_no_neighbour(
     workshop: Workshop, bench: Callable[..., Bench]
 ) -> None:

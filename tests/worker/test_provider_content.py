@@ -76,3 +76,6 @@ def test_what_cannot_be_sent_is_refused_without_a_call(sandbox: Sandbox, kind: s
     assert isinstance(outcome, Refused)
     assert outcome.code == "unsendable"
     assert sandbox.requests == []
+    assert ("sender" in outcome.reason) == (case == "no sender"), (
+        "it is the sender that is missing, no recipient"
+    )

@@ -13,8 +13,10 @@ from email.errors import HeaderParseError
 from email.header import decode_header, make_header
 from typing import Any
 
+from ledger.mailboxes import parted
+
 SUBJECT_CHARS_MAX = 998  # a line of RFC 5322
-ADDRESS = re.compile(r"[^\s,;:<>()\[\]\\\"@]+@[^\s,;:<>()\[\]\\\"@]+")
+SENDER, RECIPIENT = "The sender", "A recipient"
 SPECIALS = re.compile(r'[()<>\[\]:;@\\,."]')
 BREAKS = frozenset({"Cc", "Zl", "Zp"})  # control characters, line and paragraph separators
 
@@ -33,7 +35,12 @@ def request_of(content: bytes) -> Mapping[str, Any]:
 
 def inbox_of(request: Mapping[str, Any]) -> str:
     """The mailbox it goes out from. Raises Unsendable when there is none."""
-    return str(request.get("inbox") or split(str(request.get("sender") or ""))[1])
+    inbox, sender = request.get("inbox"), request.get("sender")
+    if not inbox and not sender:
+        raise Unsendable(
+            "It has neither an inbox nor a sender to go out from: give Email(inbox=…) or Email(sender=…)."
+        )
+    return str(inbox or split(str(sender), SENDER)[1])
 
 
 def one_line(text: str) -> str:
@@ -61,13 +68,12 @@ def address(text: str) -> str:
     return f"{quoted} <{mailbox}>"
 
 
-def split(text: str) -> tuple[str, str]:
-    """Name and mailbox of one address. Raises Unsendable when it is not exactly one."""
-    name, bracket, rest = text.strip().rpartition("<")
-    mailbox = rest.removesuffix(">") if bracket else rest
-    if not ADDRESS.fullmatch(mailbox) or not mailbox.isprintable() or (bracket and not rest.endswith(">")):
-        raise Unsendable(f"A recipient is not one e-mail address: {one_line(text)[:200]}")
-    plain = one_line(name)
+def split(text: str, whose: str = RECIPIENT) -> tuple[str, str]:
+    """Name and mailbox of one address. Raises Unsendable, which says `whose`, when it is not exactly one."""
+    found = parted(text)
+    if found is None:
+        raise Unsendable(f"{whose} is not one e-mail address: {one_line(text)[:200]}")
+    plain, mailbox = one_line(found[0]), found[1]
     if len(plain) > 1 and plain[0] == plain[-1] == '"':
         plain = re.sub(r"\\(.)", r"\1", plain[1:-1])
     return plain, mailbox

@@ -32,6 +32,7 @@ from ledger.records import (
     Refused,
     Unknown,
 )
+from ledger.sendable import problem
 from worker.providers import wire
 from worker.providers.content import Unsendable, address, addresses, one_line, request_of, split, subject_of
 from worker.providers.outcomes import Answer, Rule, classify, given_up, message_id_of
@@ -126,11 +127,11 @@ def _request(content: bytes) -> dict[str, Any]:
     """The arguments of the package's call. Raises Unsendable for what Inboxili cannot do."""
     request = request_of(content)
     to = addresses(request, "to")
-    if len(to) != 1 or any(request.get(member) for member in ("cc", "bcc", "reply_to")):
-        raise Unsendable("Inboxili takes exactly one recipient, without cc, bcc and reply-to.")
+    if reason := problem(request, "inboxili"):
+        raise Unsendable(reason)
     if not subject_of(request):
         raise Unsendable("Inboxili wants a subject.")
-    name, sender = split(str(request.get("sender") or ""))
+    name, sender = split(str(request["sender"]))
     text = str(request.get("text") or "")
     return {
         "to": address(to[0]),

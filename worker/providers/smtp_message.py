@@ -16,7 +16,16 @@ from email.header import Header
 from email.utils import format_datetime
 from typing import Any
 
-from worker.providers.content import Unsendable, addresses, inbox_of, one_line, request_of, split, subject_of
+from worker.providers.content import (
+    SENDER,
+    Unsendable,
+    addresses,
+    inbox_of,
+    one_line,
+    request_of,
+    split,
+    subject_of,
+)
 
 NAMED = (("To", "to"), ("Cc", "cc"), ("Reply-To", "reply_to"))  # bcc stands in the envelope alone
 PLAIN = re.compile(r"[\x20-\x7e]{0,60}")
@@ -38,7 +47,7 @@ class Letter:
 def letter(content: bytes, reference: str, created_at: datetime | None) -> Letter:
     """Raises Unsendable or ValueError for what cannot be one."""
     request = request_of(content)
-    sender = _ascii_domain(split(str(request.get("sender") or inbox_of(request)))[1])
+    sender = _ascii_domain(split(str(request.get("sender") or inbox_of(request)), SENDER)[1])
     to = [_mailbox(one) for member in ("to", "cc", "bcc") for one in addresses(request, member)]
     if not to:
         raise Unsendable("It has no recipient.")
@@ -57,7 +66,9 @@ def message_id(sender: str, reference: str) -> str:
 def message_id_of(content: bytes, reference: str) -> str:
     """The one that an earlier attempt had. Raises Unsendable or ValueError."""
     request = request_of(content)
-    return message_id(_ascii_domain(split(str(request.get("sender") or inbox_of(request)))[1]), reference)
+    return message_id(
+        _ascii_domain(split(str(request.get("sender") or inbox_of(request)), SENDER)[1]), reference
+    )
 
 
 # ── Headers ───────────────────────────────────────────────────────────────────────────────────────────
