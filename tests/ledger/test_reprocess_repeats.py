@@ -313,7 +313,10 @@ def test_a_request_says_why_and_the_same_twice_is_one(shop: Shop) -> None:
         )
 
     ask()
-    with pytest.raises(AlreadyDecided):
+    with pytest.raises(AlreadyDecided, match="Run 1 asks for exactly this and is under way"):
+        ask()
+    shop.finish(1)
+    with pytest.raises(AlreadyDecided, match="Nothing was done twice"):
         ask()
 
 
