@@ -1,7 +1,8 @@
 """Which account a provider's name stands for, as the workers' configuration has it, and the sends written for another.
 
 An action keeps the account it was written for: its key protects there alone, and what a person approved names it. Where
-the name stands for another account since, it goes to a person instead of out.
+the name stands for another account since, or for one of another kind, it goes to a person instead of out. Where it only has
+another address, what may have gone out at the old one does: no key protects it here.
 """
 
 from __future__ import annotations
@@ -16,15 +17,15 @@ from ledger.settings import Settings
 from ledger.states import ActionState
 
 REGISTER = """
-INSERT INTO nottwice.providers AS old (name, kind, account, key_window_s, key_margin_s)
-SELECT * FROM unnest(CAST(:names AS text[]), CAST(:kinds AS text[]), CAST(:accounts AS text[]),
-                     CAST(:windows_s AS float8[]), CAST(:margins_s AS float8[])) AS n(name, kind, account, window_s, margin_s)
+INSERT INTO nottwice.providers AS old (name, kind, account, place, key_window_s, key_margin_s)
+SELECT * FROM unnest(CAST(:names AS text[]), CAST(:kinds AS text[]), CAST(:accounts AS text[]), CAST(:places AS text[]),
+                     CAST(:windows_s AS float8[]), CAST(:margins_s AS float8[])) AS n(name, kind, account, place, window_s, margin_s)
 ORDER BY name
 ON CONFLICT (name) DO UPDATE SET
-    kind = excluded.kind, account = excluded.account, key_window_s = excluded.key_window_s,
+    kind = excluded.kind, account = excluded.account, place = excluded.place, key_window_s = excluded.key_window_s,
     key_margin_s = excluded.key_margin_s, read_at = now()
-WHERE (old.kind, old.account, old.key_window_s, old.key_margin_s)
-      IS DISTINCT FROM (excluded.kind, excluded.account, excluded.key_window_s, excluded.key_margin_s)
+WHERE (old.kind, old.account, old.place, old.key_window_s, old.key_margin_s)
+      IS DISTINCT FROM (excluded.kind, excluded.account, excluded.place, excluded.key_window_s, excluded.key_margin_s)
 """
 
 
@@ -36,6 +37,7 @@ def register(tx: Transaction, settings: Settings) -> None:
         names=list(given),
         kinds=[provider.kind for provider in given.values()],
         accounts=[settings.account_of(name) for name in given],
+        places=[provider.place for provider in given.values()],
         windows_s=[provider.window_s for provider in given.values()],
         margins_s=[provider.margin_s for provider in given.values()],
     )

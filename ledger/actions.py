@@ -53,8 +53,8 @@ UPDATE nottwice.actions a SET
     state = 'sending', due_at = NULL, claim_token = :token, claimed_by = :worker, claimed_at = now(),
     lease_until = now() + make_interval(secs => :lease_s), version = version + 1
 FROM next WHERE a.id = next.id
-RETURNING a.id, a.namespace, a.kind, a.provider, a.account, a.action_key, a.provider_key, a.reference, a.content_digest, a.attempts,
-          a.created_at, NOT a.approval OR nottwice.was_let_go(a.id, a.content_digest) AS let_go
+RETURNING a.id, a.namespace, a.kind, a.provider, a.account, a.place, a.action_key, a.provider_key, a.reference, a.content_digest,
+          a.attempts, a.created_at, NOT a.approval OR nottwice.was_let_go(a.id, a.content_digest) AS let_go
 """
 
 
@@ -111,28 +111,30 @@ WITH started AS (
       AND (NOT a.approval OR nottwice.was_let_go(a.id, a.content_digest))
       AND nottwice.may_send()
     RETURNING a.id, a.attempts, a.account, a.claimed_by)
-INSERT INTO nottwice.action_attempts (action_id, number, token, worker, account)
-SELECT id, attempts, :token, claimed_by, account FROM started
+INSERT INTO nottwice.action_attempts (action_id, number, token, worker, account, place)
+SELECT id, attempts, :token, claimed_by, account, :place FROM started
 RETURNING id
 """
 
 
-def start(tx: Transaction, lease: ActionLease) -> AttemptRef:
+def start(tx: Transaction, lease: ActionLease, place: str = "") -> AttemptRef:
     """The judge before the call. Commit this, then open the socket; never the other way round.
 
+    `place`: where the call goes; left out, where the provider is as the workers' configuration has it.
     The history is judged on the locked row; the version in the statement ties the two together. Raises LeaseLost
     when the claim is not ours, has run out or was used for its call already, and MayNotStart when the history
     forbids another try (accepted already; uncertain, and no key protects) or the content was changed, and Held (one of
     them) when the ledger is not where it was. After
     MayNotStart call `hand_back` in a transaction of its own: it puts the action where its history says.
     """
-    row = judging.lock(tx, lease.action_id)
+    row = judging.lock(tx, lease.action_id, place)
     if not judging.is_held(tx, lease.action_id, lease.token) or _was_started(tx, lease):
         raise LeaseLost(f"Action {lease.action_id} is in other hands, or its call was started.")
     found = judging.finding(tx, row)
     if found.state is not ActionState.APPROVED:
         raise MayNotStart(f"Action {lease.action_id} may not be tried now: {' '.join(found.reasons)}")
-    attempt = tx.first(START, id=lease.action_id, token=lease.token, version=row.version)
+    values = {"id": lease.action_id, "token": lease.token, "version": row.version, "place": row.place_now}
+    attempt = tx.first(START, **values)
     if attempt is None and not tx.one("SELECT nottwice.may_send() AS may").may:
         raise Held("This ledger was restored or copied. Nothing is sent until a person releases it.")
     if attempt is None:
@@ -140,12 +142,12 @@ def start(tx: Transaction, lease: ActionLease) -> AttemptRef:
     return AttemptRef(attempt.id, lease.action_id, lease.token)
 
 
-def hand_back(tx: Transaction, lease: ActionLease) -> ActionState:
+def hand_back(tx: Transaction, lease: ActionLease, place: str = "") -> ActionState:
     """Give back a claim whose call was not started, and put the action where its history says.
 
     Raises LeaseLost when the claim is not ours, or when its call was started (then only an answer ends it).
     """
-    row = judging.lock(tx, lease.action_id)
+    row = judging.lock(tx, lease.action_id, place)
     if not judging.is_held(tx, lease.action_id, lease.token) or _was_started(tx, lease):
         raise LeaseLost(f"Action {lease.action_id} is in other hands, or its call was started.")
     return judging.judge(tx, row, counts=False)
@@ -162,7 +164,8 @@ def stop(tx: Transaction, lease: ActionLease, why: str) -> None:
 def history(tx: Transaction, action_id: int) -> tuple[list[Attempt], list[Evidence], Window]:
     """All that the verdict reads of an action."""
     row = tx.one(
-        """SELECT key_window_s, key_margin_s, retry_until, send_before, decided_send, nottwice.has_moved(provider, account) AS moved
+        """SELECT key_window_s, key_margin_s, retry_until, send_before, decided_send, nottwice.has_moved(provider, account, place) AS moved,
+                  nottwice.place_of(provider) AS place_now
            FROM nottwice.actions WHERE id = :id""",
         id=action_id,
     )
@@ -186,6 +189,7 @@ def _claimed(row: Any, token: UUID, content: bytes) -> ClaimedAction:
         kind=row.kind,
         provider=row.provider,
         account=row.account,
+        place=row.place,
         action_key=row.action_key,
         provider_key=row.provider_key,
         reference=row.reference,

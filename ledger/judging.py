@@ -25,17 +25,19 @@ DELAY_S_MAX = 600.0  # the longest a provider's wish or our backoff holds one ac
 LOCK = """
 SELECT id, namespace, state, version, verdict, provider, account, policy, failures, evidence_s, content_digest, generation,
        key_window_s, key_margin_s, retry_until, send_before, evidence_until, review_since, decided_send,
-       key_digest IS NOT NULL AS key_kept, now() AS now, nottwice.has_moved(provider, account) AS moved
+       key_digest IS NOT NULL AS key_kept, now() AS now, nottwice.has_moved(provider, account, place) AS moved,
+       coalesce(nullif(:place, ''), nottwice.place_of(provider)) AS place_now
 FROM nottwice.actions WHERE id = :id FOR NO KEY UPDATE
 """
 
 
-def lock(tx: Transaction, action_id: int) -> sa.Row[Any]:
+def lock(tx: Transaction, action_id: int, place: str = "") -> sa.Row[Any]:
     """The action's row, held against every other judge and decision until this transaction ends.
 
+    `place`: where whoever is about to send it would; left out, as the workers' configuration has it.
     Without the claim token: people read this too. Raises LeaseLost when there is no such action.
     """
-    row = tx.first(LOCK, id=action_id)
+    row = tx.first(LOCK, id=action_id, place=place)
     if row is None:
         raise LeaseLost(f"There is no action {action_id}.")
     return row
@@ -50,7 +52,7 @@ def is_held(tx: Transaction, action_id: int, token: UUID) -> bool:
 def history(tx: Transaction, action_id: int) -> tuple[list[Attempt], list[Evidence]]:
     """All attempts and all evidence, oldest first: what the verdict reads."""
     attempts = tx.all(
-        """SELECT number, account, started_at, answered_at, outcome, abandoned_at IS NOT NULL AS abandoned, reason, code,
+        """SELECT number, account, place, started_at, answered_at, outcome, abandoned_at IS NOT NULL AS abandoned, reason, code,
                   message_id, CAST(worker AS text) AS worker, other_content
            FROM nottwice.action_attempts WHERE action_id = :id ORDER BY number""",
         id=action_id,
@@ -67,8 +69,8 @@ def history(tx: Transaction, action_id: int) -> tuple[list[Attempt], list[Eviden
 
 
 def window_of(row: Any) -> Window:
-    """The window of a row that was read with its key, its patience, its last moment, whether a person asked, and whether its
-    account moved.
+    """The window of a row that was read with its key, its patience, its last moment, whether a person asked, whether its
+    account moved, and where it is now.
     """
     return Window(
         row.key_window_s,
@@ -76,6 +78,7 @@ def window_of(row: Any) -> Window:
         row.retry_until,
         decided=row.decided_send,
         moved=row.moved,
+        place=row.place_now,
         send_before=row.send_before,
     )
 

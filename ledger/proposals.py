@@ -21,10 +21,10 @@ ROUNDS_MAX = 5
 
 # Every column here is granted to `nottwice_application` by itself (sql/0024_applications.sql).
 INSERT = """
-INSERT INTO nottwice.actions (namespace, action_key, key_digest, generation, kind, about, event_id, provider, account, provider_key,
+INSERT INTO nottwice.actions (namespace, action_key, key_digest, generation, kind, about, event_id, provider, account, place, provider_key,
                               reference, policy, cost, cost_reason, content_digest, key_window_s, key_margin_s, evidence_s,
                               retry_until, send_before, approval, state, due_at, tells)
-VALUES (:namespace, :action_key, :key_digest, :generation, :kind, :about, :event_id, :provider, :account, :provider_key,
+VALUES (:namespace, :action_key, :key_digest, :generation, :kind, :about, :event_id, :provider, :account, :place, :provider_key,
         :reference, :policy, :cost, :cost_reason, :content_digest, :key_window_s, :key_margin_s, :evidence_s,
         now() + make_interval(secs => :retry_for_s),
         least(CAST(:send_before AS timestamptz), least(now(), CAST(:at AS timestamptz)) + make_interval(secs => :send_before_s)),
@@ -128,6 +128,7 @@ def _columns(tx: Transaction, proposal: Proposal, request: Rendered, generation:
         "event_id": proposal.event_id,
         "provider": rules.provider,
         "account": rules.account,
+        "place": rules.place,
         "provider_key": key if rules.key_window_s is not None else None,
         "reference": reference(key),
         "policy": rules.policy.value,

@@ -47,10 +47,11 @@ def ask_new_key(tx: Transaction, action_id: int, seen: Seen, act: Act, *, expire
     return int(
         tx.one(
             """INSERT INTO nottwice.requests (action_id, action_version, content_digest, wish, requested_by, expires_at, why, looked_at,
-                                              account)
+                                              account, place)
                VALUES (:action_id, :version, :digest, 'resend_new_key', :person, now() + make_interval(secs => :s), :why,
                        CAST(:looked_at AS text[]),
-                       coalesce((SELECT p.account FROM nottwice.providers p WHERE p.name = :provider), :account)) RETURNING id""",
+                       coalesce((SELECT p.account FROM nottwice.providers p WHERE p.name = :provider), :account),
+                       nottwice.place_of(:provider)) RETURNING id""",
             provider=row.provider,
             account=row.account,
             action_id=action_id,
@@ -95,10 +96,12 @@ def agree(tx: Transaction, request_id: int, act: Act, *, wait_s: float = 15.0) -
 
 
 def _must_mean_one_account(tx: Transaction, request: sa.Row[Any], row: sa.Row[Any]) -> None:
-    now = tx.first("SELECT account FROM nottwice.providers WHERE name = :name", name=row.provider)
-    if request.account is not None and request.account != (now.account if now else row.account):
+    now = tx.first("SELECT account, place FROM nottwice.providers WHERE name = :name", name=row.provider)
+    place = now.place if now else ""
+    is_other = request.account is not None and request.account != (now.account if now else row.account)
+    if is_other or (request.place and place and request.place != place):
         raise Stale(
-            f"{row.provider} has another account in the configuration since this was asked. Ask anew."
+            f"{row.provider} has another account in the configuration since this was asked, or another address. Ask anew."
         )
 
 

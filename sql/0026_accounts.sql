@@ -14,6 +14,7 @@ CREATE TABLE nottwice.providers (
     name           text PRIMARY KEY,
     kind           text NOT NULL,
     account        text NOT NULL,
+    place          text NOT NULL DEFAULT '',  -- its kind, and the address in one spelling; '': not told
     key_window_s   double precision,  -- NULL: no keys
     key_margin_s   double precision NOT NULL,
     read_at        timestamptz NOT NULL DEFAULT now()
@@ -21,8 +22,23 @@ CREATE TABLE nottwice.providers (
 GRANT SELECT, INSERT, UPDATE ON nottwice.providers TO nottwice_worker;
 GRANT SELECT ON nottwice.providers TO nottwice_viewer, nottwice_support, nottwice_engineer, nottwice_auditor, nottwice_admin;
 
-CREATE FUNCTION nottwice.has_moved(provider text, account text) RETURNS boolean LANGUAGE sql STABLE AS $$
-    SELECT EXISTS (SELECT FROM nottwice.providers p WHERE p.name = provider AND p.account <> has_moved.account)
+-- Where the provider was when an action was written, and where each try went: a key protects at one place alone.
+ALTER TABLE nottwice.actions ADD COLUMN place text NOT NULL DEFAULT '';
+ALTER TABLE nottwice.action_attempts ADD COLUMN place text NOT NULL DEFAULT '';
+GRANT INSERT (place) ON nottwice.actions TO nottwice_application;
+GRANT SELECT (place) ON nottwice.actions, nottwice.action_attempts
+    TO nottwice_viewer, nottwice_support, nottwice_engineer, nottwice_auditor, nottwice_admin;
+
+-- Another account, or one of another kind: what was written for it is not for the one of now. Another address of the
+-- same kind concerns those sends alone that may have gone out at the old one: their tries say so.
+CREATE FUNCTION nottwice.has_moved(provider text, account text, place text) RETURNS boolean LANGUAGE sql STABLE AS $$
+    SELECT EXISTS (SELECT FROM nottwice.providers p WHERE p.name = provider
+                   AND (p.account <> has_moved.account
+                        OR has_moved.place <> '' AND p.kind <> split_part(has_moved.place, ' ', 1)))
+$$;
+
+CREATE FUNCTION nottwice.place_of(provider text) RETURNS text LANGUAGE sql STABLE AS $$
+    SELECT coalesce((SELECT p.place FROM nottwice.providers p WHERE p.name = provider), '')
 $$;
 
 -- The accounts of sends that wait, found by hopping through their index: its cost grows with the number of accounts.
@@ -40,8 +56,8 @@ GRANT EXECUTE ON FUNCTION nottwice.accounts_that_wait
 
 -- A new key is for the account that the provider's name stands for now. Whoever asked for it and whoever agrees must
 -- mean the same one.
-ALTER TABLE nottwice.requests ADD COLUMN account text;
-GRANT INSERT (account) ON nottwice.requests TO nottwice_support, nottwice_engineer, nottwice_admin;
+ALTER TABLE nottwice.requests ADD COLUMN account text, ADD COLUMN place text NOT NULL DEFAULT '';
+GRANT INSERT (account, place) ON nottwice.requests TO nottwice_support, nottwice_engineer, nottwice_admin;
 
 CREATE OR REPLACE FUNCTION nottwice.next_generation(old_id bigint, wait_s double precision)
 RETURNS TABLE (id bigint, due_at timestamptz, now timestamptz)

@@ -131,7 +131,7 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = nottwice, pg_temp AS $$
         WHEN a.key_digest IS NULL THEN 'Its key is no longer kept ([retention] action_keys_days).'
         WHEN EXISTS (SELECT FROM nottwice.actions n WHERE n.namespace = a.namespace AND n.key_digest = a.key_digest
                      AND n.generation > a.generation) THEN 'It went out again already: choose the newest of its key.'
-        WHEN nottwice.has_moved(a.provider, a.account) THEN 'Its account is not the one that its provider''s name stands for now.'
+        WHEN nottwice.has_moved(a.provider, a.account, a.place) THEN 'Its account is not the one that its provider''s name stands for now.'
         WHEN a.kind = ANY (once_ever) THEN 'Its kind goes out once ever: say so explicitly to repeat it.' END
     FROM nottwice.actions a WHERE a.id = action
 $$;

@@ -53,8 +53,8 @@ BEGIN
     IF NOT whole THEN
         -- Those that an earlier release marked are in doubt as well: told are all that wait, as before the release.
         SELECT count(*) INTO marked FROM nottwice.actions WHERE state IN ('proposed', 'approved', 'sending');
-        INSERT INTO nottwice.action_attempts (action_id, number, token, worker, account, started_at, abandoned_at)
-        SELECT a.id, 0, gen_random_uuid(), '00000000-0000-0000-0000-000000000000', a.account, a.created_at, now()
+        INSERT INTO nottwice.action_attempts (action_id, number, token, worker, account, place, started_at, abandoned_at)
+        SELECT a.id, 0, gen_random_uuid(), '00000000-0000-0000-0000-000000000000', a.account, a.place, a.created_at, now()
         FROM nottwice.actions a WHERE a.state IN ('proposed', 'approved', 'sending')
         ON CONFLICT (action_id, number) DO NOTHING;
     END IF;

@@ -10,13 +10,15 @@ BEGIN
                    LEFT JOIN nottwice.providers p ON p.name = a.provider
                    WHERE r.action_id = old_id AND r.decision = 'agreed' AND r.decided_at = transaction_timestamp()
                      AND r.decided_by <> r.requested_by AND a.state = 'closed'
-                     AND coalesce(r.account, a.account) = coalesce(p.account, a.account)) THEN
+                     AND coalesce(r.account, a.account) = coalesce(p.account, a.account)
+                     AND ('' IN (r.place, coalesce(p.place, '')) OR r.place = p.place)) THEN
         RAISE EXCEPTION 'a new key takes the agreement of a second person' USING ERRCODE = 'insufficient_privilege';
     END IF;
-    INSERT INTO nottwice.actions AS new (namespace, action_key, key_digest, generation, kind, about, event_id, provider, account, provider_key,
+    INSERT INTO nottwice.actions AS new (namespace, action_key, key_digest, generation, kind, about, event_id, provider, account, place, provider_key,
             reference, policy, cost, cost_reason, content_digest, key_window_s, key_margin_s, evidence_s, retry_until, send_before,
             state, due_at, decided_send, tells)
     SELECT o.namespace, o.action_key, o.key_digest, o.generation + 1, o.kind, o.about, o.event_id, o.provider, n.account,
+           coalesce(nullif(nottwice.place_of(o.provider), ''), o.place),
            CASE WHEN n.window_s IS NOT NULL THEN k.key END,
            'nt-' || left(encode(sha256(nottwice.part('reference') || nottwice.part(convert_to(k.key, 'UTF8'))), 'hex'), 16),
            o.policy, o.cost, o.cost_reason,
@@ -25,7 +27,7 @@ BEGIN
                       FROM nottwice.action_contents c WHERE c.action_id = o.id) END,
            n.window_s, n.margin_s, o.evidence_s,
            due + greatest(o.retry_until - o.created_at, interval '1 hour'), o.send_before, 'approved', due, true, o.tells
-    FROM nottwice.actions o LEFT JOIN nottwice.providers p ON p.name = o.provider AND p.account <> o.account,
+    FROM nottwice.actions o LEFT JOIN nottwice.providers p ON p.name = o.provider AND nottwice.has_moved(o.provider, o.account, o.place),
          LATERAL (SELECT coalesce(p.account, o.account) AS account,
                          CASE WHEN p.name IS NULL THEN o.key_window_s ELSE p.key_window_s END AS window_s,
                          coalesce(p.key_margin_s, o.key_margin_s) AS margin_s) n,

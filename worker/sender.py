@@ -28,7 +28,7 @@ RECORD_AGAIN_S = 0.5
 NEVER_STORED = ("22", "23", "42")  # the values themselves, or our statement: trying again would not help
 NO_WAY = (
     "It was written for account {account} of provider {provider}, and the configuration has no such provider, or has "
-    "another account in its place. It was not sent."
+    "another account, or one of another kind, in its place. It was not sent."
 )
 NO_CALL = NotSent("The lease ran out before the call was made.", "lease")
 
@@ -45,15 +45,19 @@ class Given:
         provider = self.providers.get(claimed.provider)
         if provider is None or self.settings.account_of(claimed.provider) != claimed.account:
             return None
-        return Way(provider, self.settings.providers[claimed.provider].timeout_s)
+        table = self.settings.providers[claimed.provider]
+        if claimed.place and claimed.place.split()[0] != table.kind:
+            return None
+        return Way(provider, table.timeout_s, table.place)
 
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """A provider, and the total deadline of one call to it."""
+    """A provider, the total deadline of one call to it, and where it is."""
 
     provider: Provider
     deadline_s: float
+    place: str
 
 
 class Sender:
@@ -160,16 +164,16 @@ class Sender:
         """Ask the judge, in a transaction of its own that is committed before the socket opens."""
         try:
             if not self._stopping and way is not None:
-                return self._database.run(lambda tx: actions.start(tx, claimed.lease))
+                return self._database.run(lambda tx: actions.start(tx, claimed.lease, way.place))
             self._hand_back(claimed, "stopping") if self._stopping else self._put_on_the_desk(claimed)
         except MayNotStart as refusal:
             if isinstance(refusal, Held):  # before anybody looked: else it would be claimed again at once
                 self._database.run(restored.look)
-            self._hand_back(claimed, str(refusal))
+            self._hand_back(claimed, str(refusal), way.place if way else "")
         return None
 
-    def _hand_back(self, claimed: ClaimedAction, why: str) -> None:
-        state = self._database.run(lambda tx: actions.hand_back(tx, claimed.lease))
+    def _hand_back(self, claimed: ClaimedAction, why: str, place: str = "") -> None:
+        state = self._database.run(lambda tx: actions.hand_back(tx, claimed.lease, place))
         note("action handed back", action_id=claimed.lease.action_id, state=state.value, why=why)
 
     def _put_on_the_desk(self, claimed: ClaimedAction) -> None:

@@ -68,7 +68,7 @@ class KindRules:
 
     `key` spells the kind's action keys; None: whoever proposes does. It is not sent `send_before_s` after it was proposed
     or after the event, whichever was first, nor to a recipient who had as many as `rate` allows. `tells`: when it was sent,
-    an event says so.
+    an event says so. `place`: the kind and the address of its provider; left out, it is not compared.
     """
 
     kind: str
@@ -87,6 +87,7 @@ class KindRules:
     rate: Rate | None = None
     tells: bool = False
     provider_kind: str = ""  # "": not known, so nothing is said of what its kind could not send
+    place: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,4 +202,5 @@ class ClaimedAction:
     content: bytes
     content_digest: bytes
     attempts: int
+    place: str = ""
     created_at: datetime | None = None  # the same at every attempt, as all that is sent must be

@@ -95,6 +95,7 @@ class Attempt:
     message_id: str | None = None
     worker: str = ""
     other_content: bool = False
+    place: str = ""
 
 
 class PointsTo(StrEnum):
@@ -121,7 +122,8 @@ class Window:
 
     `decided`: a person asked for this try. It goes past the limits of patience, never past the key, nor past `send_before`:
     from then on it is worth nothing to its recipient, and is not sent any more whoever asks.
-    `moved`: its provider's name stands for another account now, where the key protects nothing.
+    `moved`: its provider's name stands for another account now, where the key protects nothing. `place`: where that is:
+    a try that went elsewhere is not protected either. Left out, of either, it is not compared.
     """
 
     key_window_s: float | None
@@ -130,3 +132,4 @@ class Window:
     decided: bool = False
     moved: bool = False
     send_before: datetime | None = None
+    place: str = ""

@@ -26,10 +26,11 @@ EXISTS = "An action of this key exists by now."
 
 # The next generation of the action that is repeated, with everything that belongs to its key.
 COPY = """
-INSERT INTO nottwice.actions AS new (namespace, action_key, key_digest, generation, kind, about, event_id, provider, account, provider_key,
-        reference, policy, cost, cost_reason, content_digest, key_window_s, key_margin_s, evidence_s, retry_until,
+INSERT INTO nottwice.actions AS new (namespace, action_key, key_digest, generation, kind, about, event_id, provider, account, place,
+        provider_key, reference, policy, cost, cost_reason, content_digest, key_window_s, key_margin_s, evidence_s, retry_until,
         send_before, tells, state, due_at, decided_send)
 SELECT o.namespace, o.action_key, o.key_digest, o.generation + 1, o.kind, o.about, o.event_id, o.provider, o.account,
+       coalesce(nullif(nottwice.place_of(o.provider), ''), o.place),
        CASE WHEN o.key_window_s IS NOT NULL THEN k.key END,
        'nt-' || left(encode(sha256(nottwice.part('reference') || nottwice.part(convert_to(k.key, 'UTF8'))), 'hex'), 16),
        o.policy, o.cost, o.cost_reason, o.content_digest, o.key_window_s, o.key_margin_s, o.evidence_s,

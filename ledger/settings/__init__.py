@@ -124,6 +124,7 @@ class Settings(Tables):
             kind=kind,
             provider=action.provider,
             account=self.account_of(action.provider),
+            place=provider.place,
             policy=action.policy,
             approval=action.approval,
             key_window_s=provider.window_s,

@@ -24,12 +24,22 @@ def unsettled(attempts: Sequence[Attempt], evidence: Sequence[Evidence] = ()) ->
 def key_ends(attempts: Sequence[Attempt], window: Window) -> datetime | None:
     """When the provider's key stops being safe: window less margin, counted from the first attempt's start.
 
-    None without a key, before a first attempt, and when two accounts were used, or it moved: a key protects within one.
+    None without a key, before a first attempt, and when two accounts were used, or it moved, or what may have gone out did
+    so elsewhere: a key protects within one.
     """
     if window.key_window_s is None or window.moved or len({a.account for a in attempts}) != 1:
         return None
+    if is_elsewhere(attempts, window):
+        return None
     first = min(a.started_at for a in attempts)
     return first + timedelta(seconds=window.key_window_s - window.key_margin_s)
+
+
+def is_elsewhere(attempts: Sequence[Attempt], window: Window) -> bool:
+    """Whether a try that may have sent went to another place than where it was accepted, or else would go now."""
+    accepted = [a.place for a in attempts if a.outcome is OutcomeKind.ACCEPTED]
+    here = accepted[-1] if accepted else window.place
+    return any(a.place != here for a in attempts if is_uncertain(a) and a.place and here)
 
 
 def is_uncertain(attempt: Attempt) -> bool:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from ledger.records import Attempt, OutcomeKind, PointsTo
-from ledger.verdict.case import Case, is_uncertain
+from ledger.verdict.case import Case, is_elsewhere, is_uncertain
 
 NOT_WRITTEN_DOWN = 0  # the number of a try that a release supposes (sql/0031): a real one's is 1 at least
 NEVER_CHANGES = "What we send never changes, so somebody else uses the key."
+ELSEWHERE = "It was tried at another address than its provider has in the configuration now; a key protects only at one."
 MOVED = "It was written for another account than its provider has in the configuration now; a key protects only within one."
 
 
@@ -31,6 +32,8 @@ def why_unknown(case: Case) -> tuple[str, ...]:
         reasons.append(MOVED)
     elif case.window.key_window_s is None:
         reasons.append(f"{case.provider} has no key that would stop a second copy.")
+    elif is_elsewhere(case.attempts, case.window):
+        reasons.append(ELSEWHERE)
     elif case.key_until is None:
         reasons.append("It was tried under two accounts; a key protects only within one.")
     else:

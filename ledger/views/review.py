@@ -230,7 +230,7 @@ ONE = """
 SELECT a.id, a.version, a.content_digest, a.kind, a.about, a.namespace, a.provider, a.account, a.policy, a.cost, a.cost_reason,
        a.state, a.generation, a.key_window_s, a.key_margin_s, a.retry_until, a.send_before, a.decided_send, a.event_id, a.created_at,
        a.evidence_until, a.due_at, a.message_id, a.settled_at, NOT a.content_gone AS content_kept, a.key_digest IS NOT NULL AS key_kept,
-       nottwice.has_moved(a.provider, a.account) AS moved,
+       nottwice.has_moved(a.provider, a.account, a.place) AS moved, nottwice.place_of(a.provider) AS place_now,
        coalesce(r.recipients, '{}') AS recipients, coalesce(r.subject, '') AS subject, now() AS now,
        nottwice.seconds_since(coalesce(a.review_since, a.created_at)) AS waiting_s,
        coalesce((SELECT CASE WHEN u.role = 'policy' THEN u.why END FROM nottwice.audit u

@@ -50,6 +50,27 @@ def test_a_retry_under_another_account_goes_to_review_and_not_out(
     assert len(sandbox.requests) == len(sandbox.mails) == 1
 
 
+def test_an_uncertain_send_is_not_repeated_at_another_address_of_the_same_account(
+    workshop: Workshop, sandbox: Sandbox, senders: Senders, propose_one: Propose
+) -> None:
+    """Secret and `account` stay. The sandbox under another name stands for a server that has never seen the key."""
+    sender = senders(timeout_s=DEADLINE_S)
+    takes_over(workshop, sender, read_again(workshop, sandbox))
+    doubtful = propose_one("receipt:1")
+    sandbox.faults({"status": 503, "accept": True})
+    assert sender.pump() == 1
+    until(lambda: sender.calls == 0, WITHIN_S)
+    assert state_of(workshop, doubtful) == "approved"
+    elsewhere = read_again(workshop, sandbox)
+    moved = elsewhere.providers["post"].model_copy(update={"base_url": f"{sandbox.url}/elsewhere"})
+    sender.use(elsewhere.model_copy(update={"providers": {"post": moved}}), providers.build_all(elsewhere))
+    workshop.run("UPDATE nottwice.actions SET due_at = now() WHERE state = 'approved'")
+    assert sender.pump() == 1
+    until(lambda: sender.calls == 0, WITHIN_S)
+    assert state_of(workshop, doubtful) == "needs_review"
+    assert len(sandbox.requests) == len(sandbox.mails) == 1
+
+
 def test_a_provider_that_is_gone_from_the_configuration_sends_by_no_other(
     workshop: Workshop, sandbox: Sandbox, senders: Senders, propose_one: Propose, notes: Notes
 ) -> None:
