@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ledger import judging
+from ledger import apart
 from ledger.database import Transaction
 from ledger.records import Rescued
 from ledger.settings import Settings
@@ -58,7 +58,7 @@ LIMIT :limit
 def judge_moved(tx: Transaction, *, limit: int = 100) -> list[Rescued]:
     """Judge the sends that wait for an account which their provider's name no longer stands for; those that moved."""
     rows = sorted(row.id for row in tx.all(MOVED, limit=limit))
-    judged = [Rescued(id_, judging.judge(tx, judging.lock(tx, id_), counts=False)) for id_ in rows]
+    judged = [apart.judge(tx, id_) for id_ in rows]
     return [one for one in judged if one.state is not ActionState.APPROVED]
 
 

@@ -112,6 +112,10 @@ class Transaction:
         if rows:
             self.connection.execute(literal(sql), list(rows))
 
+    def savepoint(self) -> AbstractContextManager[object]:
+        """Within the block an error undoes the block alone."""
+        return self.connection.begin_nested()
+
     def kept(self) -> AbstractContextManager[None]:
         """Within the block nobody commits it: whoever tries raises EndsTransaction, and all of it is undone."""
         return keep(self.connection)

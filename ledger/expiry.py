@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from ledger import judging
+from ledger import apart
 from ledger.database import Transaction
 from ledger.records import Rescued
 from ledger.states import ActionState
@@ -27,7 +27,7 @@ def rescue(tx: Transaction, *, limit: int = 100, base_s: float = 2.0) -> list[Re
 EXPIRED = """
 SELECT id FROM nottwice.actions
 WHERE state = 'approved' AND NOT decided_send
-  AND (retry_until <= now() OR first_started_at + make_interval(secs => key_window_s - key_margin_s) <= now())
+  AND (retry_until <= now() OR first_started_at + make_interval(secs => least(key_window_s - key_margin_s, 3153600000)) <= now())
 ORDER BY retry_until, id LIMIT :limit FOR NO KEY UPDATE SKIP LOCKED
 """
 
@@ -46,7 +46,7 @@ def expire(tx: Transaction, *, limit: int = 100) -> list[Rescued]:
     Their account may be paused, nobody may have approved them, or no worker may have been there to claim them.
     """
     rows = tx.all(TOO_LATE, limit=limit) or tx.all(EXPIRED, limit=limit)
-    moved = [Rescued(r.id, judging.judge(tx, judging.lock(tx, r.id), counts=False)) for r in rows]
+    moved = [apart.judge(tx, r.id) for r in rows]
     return [m for m in moved if m.state is not ActionState.APPROVED]
 
 
@@ -57,5 +57,4 @@ def _rescue_one(tx: Transaction, action_id: int, token: UUID, base_s: float) -> 
         id=action_id,
         token=token,
     )
-    row = judging.lock(tx, action_id)
-    return Rescued(action_id, judging.judge(tx, row, base_s=base_s, counts=started.rowcount > 0))
+    return apart.judge(tx, action_id, base_s=base_s, counts=started.rowcount > 0)

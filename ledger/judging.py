@@ -98,7 +98,8 @@ UPDATE nottwice.actions SET
     message_id = coalesce(:message_id, message_id), failures = :failures,
     due_at = CASE WHEN :state = 'approved' THEN greatest(due_at, now() + make_interval(secs => :delay_s)) END,
     decided_send = decided_send AND :state = 'approved',
-    evidence_until = CASE WHEN :state = 'needs_review' THEN coalesce(evidence_until, now() + make_interval(secs => evidence_s)) END,
+    evidence_until = CASE WHEN :state = 'needs_review'
+                          THEN coalesce(evidence_until, now() + make_interval(secs => least(evidence_s, 3153600000))) END,
     review_since = CASE WHEN :state = 'needs_review' THEN coalesce(review_since, now()) END,
     settled_at = CASE WHEN :final THEN coalesce(settled_at, now()) END
 WHERE id = :id AND version = :version

@@ -97,7 +97,8 @@ class Maintenance:
         for _ in range(BATCHES_MAX):
             taken = self._database.run(take)
             for one in taken:
-                note(event, **{name: one.id}, state=one.state.value)
+                trouble = {"trouble": one.trouble} if one.trouble else {}
+                note(event, **{name: one.id}, state=one.state.value, **trouble)
             if len(taken) < ROWS_MAX:
                 return
 

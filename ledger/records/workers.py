@@ -20,7 +20,8 @@ class Worker:
 
 @dataclass(frozen=True, slots=True)
 class Rescued:
-    """A row whose lease ran out, and where it went."""
+    """A row whose lease ran out, and where it went. `trouble`: the error that its values led to, where they did."""
 
     id: int
     state: EventState | ActionState
+    trouble: str = ""

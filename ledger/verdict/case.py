@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from ledger.records import Attempt, Evidence, OutcomeKind, PointsTo, Policy, Window
 
 IN_FLIGHT_MAX = 5  # as often as a provider may call one key busy before a person looks
+LONGEST_S = 3_153_600_000.0  # a hundred years, as in the configuration: the calendar holds no more
 RESENDS_MAX = 1  # further attempts that may make a second copy, under the policy "resend"
 
 
@@ -32,7 +33,7 @@ def key_ends(attempts: Sequence[Attempt], window: Window) -> datetime | None:
     if is_elsewhere(attempts, window):
         return None
     first = min(a.started_at for a in attempts)
-    return first + timedelta(seconds=window.key_window_s - window.key_margin_s)
+    return first + timedelta(seconds=min(window.key_window_s - window.key_margin_s, LONGEST_S))
 
 
 def is_elsewhere(attempts: Sequence[Attempt], window: Window) -> bool:

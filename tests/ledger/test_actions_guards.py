@@ -12,7 +12,7 @@ from uuid import uuid4
 import pytest
 import sqlalchemy as sa
 
-from ledger import actions, answers
+from ledger import actions, answers, workers
 from ledger.errors import LeaseLost, MayNotStart
 from ledger.records import (
     Accepted,
@@ -197,3 +197,34 @@ def test_a_row_that_somebody_holds_does_not_hold_up_the_sweep(sends: Sends) -> N
             sa.text("SELECT FROM nottwice.actions WHERE id = :id FOR NO KEY UPDATE"), {"id": held}
         )
         assert [one.id for one in sends.by_worker.run(actions.rescue)] == [free]
+
+
+def test_one_that_cannot_be_judged_keeps_no_other_from_its_rescue(sends: Sends) -> None:
+    """Its values are beyond the calendar: it goes to a person, with why, and all others go where they belong."""
+    bad, good = sends.proposed(KEYED), sends.proposed(KEYED)
+    for one in (bad, good):
+        sends.due_now(one)
+        sends.started(sends.claimed())
+        sends.run_out(one)
+    sends.sql("UPDATE nottwice.actions SET retry_until = 'infinity' WHERE id = :id", id=bad)
+    states = {one.id: (one.state, one.trouble) for one in sends.by_worker.run(actions.rescue)}
+    assert states == {bad: (ActionState.NEEDS_REVIEW, "DataError"), good: (ActionState.APPROVED, "")}
+    assert sends.state(good) is ActionState.APPROVED
+    (why,) = sends.rows("SELECT found FROM nottwice.evidence WHERE action_id = :id", id=bad)
+    assert why.found.startswith("What is written down of it cannot be judged (DataError)")
+    assert sends.by_worker.run(actions.rescue) == []
+
+
+def test_an_absurd_window_stops_neither_sweep_nor_expiry(sends: Sends) -> None:
+    """As a configuration of before could write it."""
+    absurd, over = sends.proposed(KEYED), sends.proposed(KEYED)
+    for one in (absurd, over):
+        sends.tried(one, UNKNOWN)
+    sends.sql(
+        "UPDATE nottwice.actions SET key_window_s = 1e13, evidence_s = 1e13, retry_until = now() WHERE id = :id",
+        id=absurd,
+    )
+    sends.sql("UPDATE nottwice.actions SET retry_until = now() WHERE id = :id", id=over)
+    assert sends.by_worker.run(lambda tx: workers.sweep(tx, sweep_s=5, lease_s=30)) is not None
+    moved = {one.id: (one.state, one.trouble) for one in sends.by_worker.run(actions.expire)}
+    assert moved == dict.fromkeys((absurd, over), (ActionState.NEEDS_REVIEW, ""))
