@@ -98,11 +98,12 @@ UPDATE nottwice.lookups l SET token = :token, claimed_by = :worker, claimed_at =
     lease_until = now() + make_interval(secs => :lease_s)
 FROM next, nottwice.actions a, nottwice.action_contents c,
      LATERAL (SELECT min(t.started_at) AS first_at, max(coalesce(t.answered_at, t.abandoned_at, t.started_at)) AS last_at,
-                     (array_agg(t.sent_as ORDER BY t.number DESC) FILTER (WHERE t.sent_as IS NOT NULL))[1] AS sent_as
+                     (array_agg(t.sent_as ORDER BY t.number DESC) FILTER (WHERE t.sent_as IS NOT NULL))[1] AS sent_as,
+                     (array_agg(t.place ORDER BY t.number DESC))[1] AS place
               FROM nottwice.action_attempts t WHERE t.action_id = a.id) AS tries
 WHERE l.id = next.id AND a.id = l.action_id AND c.action_id = a.id
 RETURNING l.id, l.action_id, l.token, a.provider, a.account, a.reference, c.content,
-          tries.first_at AS first_try_at, tries.last_at AS last_try_at, a.provider_key, tries.sent_as
+          tries.first_at AS first_try_at, tries.last_at AS last_try_at, a.provider_key, tries.sent_as, coalesce(tries.place, '') AS place
 """
 
 

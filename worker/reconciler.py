@@ -12,13 +12,14 @@ from collections.abc import Mapping
 from ledger import faults, lookups
 from ledger.database import Database, outside_transactions
 from ledger.errors import LedgerError
-from ledger.records import Looked, LookUp, Unanswered, Worker
+from ledger.records import CannotBeAsked, Looked, LookUp, Unanswered, Worker
 from ledger.settings import Settings
 from worker.heartbeat import clock
 from worker.observer import note
 from worker.providers import Provider
 
 GONE = Unanswered("This worker has no such provider any more.")
+ELSEWHERE = CannotBeAsked("It was tried at another address, which is not in the configuration any more.")
 
 
 class Reconciler:
@@ -107,6 +108,8 @@ class Reconciler:
         provider = self._providers.get(lookup.provider)
         if provider is None:
             return GONE
+        if lookup.place not in ("", self._settings.providers[lookup.provider].place):
+            return ELSEWHERE  # whoever answers there knows nothing of it, and must not be believed
         deadline_s = self._settings.providers[lookup.provider].timeout_s
         try:
             looked = outside_transactions(provider.look_up, lookup, deadline_s)

@@ -16,6 +16,7 @@ class LookUp:
 
     `last_try_at` is when the last try that could have sent it ended. `sent_as` is what the provider called a try of
     which it could not say more, `provider_key` our key there; each is None where there is none.
+    `place` is where the last try went, as far as it is known.
     """
 
     id: int
@@ -29,6 +30,7 @@ class LookUp:
     last_try_at: datetime
     provider_key: str | None = None
     sent_as: str | None = None
+    place: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -306,3 +306,16 @@ def test_mailera_is_asked_by_the_id_that_it_gave(
     assert state_of(workshop, action) == ("sent" if then == "sent" else "needs_review")
     assert looks(workshop)[-1] == ("answered", f"Mailera calls this send {then}")
     assert len(sandbox.requests) == 1
+
+
+def test_only_who_had_the_request_is_asked_about_it(
+    workshop: Workshop, sandbox: Sandbox, reconcilers: Reconcilers, doubt: Callable[..., int]
+) -> None:
+    """The provider has another address since: what is not known there was not therefore never sent."""
+    action = doubt()
+    workshop.run("UPDATE nottwice.action_attempts SET place = 'agentmail https://before.example'")
+    reconciler = reconcilers()
+    pump_until(reconciler, lambda: looks(workshop))
+    ((outcome, words),) = looks(workshop)
+    assert outcome == "cannot_be_asked" and "another address" in words
+    assert state_of(workshop, action) == "needs_review" and not sandbox.requests
