@@ -27,7 +27,7 @@ def rescue(tx: Transaction, *, limit: int = 100, base_s: float = 2.0) -> list[Re
 EXPIRED = """
 SELECT id FROM nottwice.actions
 WHERE state = 'approved' AND NOT decided_send
-  AND (retry_until <= now() OR first_started_at + make_interval(secs => least(key_window_s - key_margin_s, 3153600000)) <= now())
+  AND (retry_until <= now() OR nottwice.key_ends(first_started_at, key_window_s, key_margin_s) <= now())
 ORDER BY retry_until, id LIMIT :limit FOR NO KEY UPDATE SKIP LOCKED
 """
 

@@ -160,7 +160,7 @@ SELECT may,
                             ORDER BY lease_until LIMIT 1) AS s) AS sends,
        EXISTS (SELECT FROM (SELECT FROM nottwice.actions WHERE state = 'approved' AND NOT decided_send
                               AND (retry_until <= now()
-                                   OR first_started_at + make_interval(secs => least(key_window_s - key_margin_s, 3153600000)) <= now())
+                                   OR nottwice.key_ends(first_started_at, key_window_s, key_margin_s) <= now())
                             ORDER BY retry_until, id LIMIT 1) AS w)
            OR EXISTS (SELECT FROM (SELECT FROM nottwice.actions WHERE state IN ('proposed', 'approved') AND send_before <= now()
                                    ORDER BY send_before, id LIMIT 1) AS l) AS waits

@@ -47,7 +47,7 @@ QUEUE = """
 WITH waiting AS (
     SELECT id, kind, about, provider, cost, verdict, evidence_until, coalesce(review_since, created_at) AS since,
            array_position(ARRAY['high', 'medium', 'low'], cost) AS rank,
-           first_started_at + make_interval(secs => least(key_window_s - key_margin_s, 3153600000)) AS key_until
+           nottwice.key_ends(first_started_at, key_window_s, key_margin_s) AS key_until
     FROM nottwice.actions a
     WHERE state = :state
       AND :asked = EXISTS (SELECT FROM nottwice.requests q
