@@ -1,4 +1,4 @@
--- As in 0026 and in 0027: a new key is for the account of now, and its send goes out no later than the old one might have.
+-- As in 0008, and: a new key is for the account of now, and its send goes out no later than the old one might have.
 CREATE OR REPLACE FUNCTION nottwice.next_generation(old_id bigint, wait_s double precision)
 RETURNS TABLE (id bigint, due_at timestamptz, now timestamptz)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = nottwice, pg_temp AS $$
