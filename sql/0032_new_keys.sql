@@ -1,19 +1,9 @@
--- As in 0008, and: a new key is for the account of now, and its send goes out no later than the old one might have.
-CREATE OR REPLACE FUNCTION nottwice.next_generation(old_id bigint, wait_s double precision)
-RETURNS TABLE (id bigint, due_at timestamptz, now timestamptz)
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = nottwice, pg_temp AS $$
+-- The next generation of a send, with all that belongs to its key and its content: for the account of now, to go out at
+-- `due` and no later than the old one might have. Whether two people agreed is the trigger's of 0028 to ask.
+CREATE FUNCTION nottwice.copied_generation(old_id bigint, due timestamptz) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
     made bigint;
-    due  timestamptz := transaction_timestamp() + make_interval(secs => wait_s);
 BEGIN
-    IF NOT EXISTS (SELECT FROM nottwice.requests r JOIN nottwice.actions a ON a.id = r.action_id
-                   LEFT JOIN nottwice.providers p ON p.name = a.provider
-                   WHERE r.action_id = old_id AND r.decision = 'agreed' AND r.decided_at = transaction_timestamp()
-                     AND r.decided_by <> r.requested_by AND a.state = 'closed'
-                     AND coalesce(r.account, a.account) = coalesce(p.account, a.account)
-                     AND ('' IN (r.place, coalesce(p.place, '')) OR r.place = p.place)) THEN
-        RAISE EXCEPTION 'a new key takes the agreement of a second person' USING ERRCODE = 'insufficient_privilege';
-    END IF;
     INSERT INTO nottwice.actions AS new (namespace, action_key, key_digest, generation, kind, about, event_id, provider, account, place, provider_key,
             reference, policy, cost, cost_reason, content_digest, key_window_s, key_margin_s, evidence_s, retry_until, send_before,
             state, due_at, decided_send, tells)
@@ -36,6 +26,29 @@ BEGIN
     RETURNING new.id INTO made;
     INSERT INTO nottwice.action_contents (action_id, content, recipients, subject)
     SELECT made, c.content, c.recipients, c.subject FROM nottwice.action_contents c WHERE c.action_id = old_id;
+    RETURN made;
+END
+$$;
+REVOKE EXECUTE ON FUNCTION nottwice.copied_generation FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION nottwice.copied_generation TO nottwice_worker;
+
+-- As in 0008; whoever asked and whoever agrees must mean the account of now.
+CREATE OR REPLACE FUNCTION nottwice.next_generation(old_id bigint, wait_s double precision)
+RETURNS TABLE (id bigint, due_at timestamptz, now timestamptz)
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = nottwice, pg_temp AS $$
+DECLARE
+    made bigint;
+    due  timestamptz := transaction_timestamp() + make_interval(secs => wait_s);
+BEGIN
+    IF NOT EXISTS (SELECT FROM nottwice.requests r JOIN nottwice.actions a ON a.id = r.action_id
+                   LEFT JOIN nottwice.providers p ON p.name = a.provider
+                   WHERE r.action_id = old_id AND r.decision = 'agreed' AND r.decided_at = transaction_timestamp()
+                     AND r.decided_by <> r.requested_by AND a.state = 'closed'
+                     AND coalesce(r.account, a.account) = coalesce(p.account, a.account)
+                     AND ('' IN (r.place, coalesce(p.place, '')) OR r.place = p.place)) THEN
+        RAISE EXCEPTION 'a new key takes the agreement of a second person' USING ERRCODE = 'insufficient_privilege';
+    END IF;
+    made := nottwice.copied_generation(old_id, due);
     RETURN QUERY SELECT made, due, transaction_timestamp();
 END
 $$;

@@ -24,27 +24,7 @@ Rules = Callable[[str], KindRules]  # what configuration says of a kind now
 RULES_CHANGED = "What is configured for its kind changed since: it would go out by another account."
 EXISTS = "An action of this key exists by now."
 
-# The next generation of the action that is repeated, with everything that belongs to its key.
-COPY = """
-INSERT INTO nottwice.actions AS new (namespace, action_key, key_digest, generation, kind, about, event_id, provider, account, place,
-        provider_key, reference, policy, cost, cost_reason, content_digest, key_window_s, key_margin_s, evidence_s, retry_until,
-        send_before, tells, state, due_at, decided_send)
-SELECT o.namespace, o.action_key, o.key_digest, o.generation + 1, o.kind, o.about, o.event_id, o.provider, o.account,
-       coalesce(nullif(nottwice.place_of(o.provider), ''), o.place),
-       CASE WHEN o.key_window_s IS NOT NULL THEN k.key END,
-       'nt-' || left(encode(sha256(nottwice.part('reference') || nottwice.part(convert_to(k.key, 'UTF8'))), 'hex'), 16),
-       o.policy, o.cost, o.cost_reason, o.content_digest, o.key_window_s, o.key_margin_s, o.evidence_s,
-       now() + make_interval(secs => :wait_s) + greatest(o.retry_until - o.created_at, interval '1 hour'),
-       o.send_before, o.tells, 'approved', now() + make_interval(secs => :wait_s), true
-FROM nottwice.actions o,
-     LATERAL (SELECT nottwice.provider_key(o.namespace, o.account, o.key_digest, o.generation + 1) AS key) k
-WHERE o.id = :id
-RETURNING new.id
-"""
-COPY_CONTENT = """
-INSERT INTO nottwice.action_contents (action_id, content, recipients, subject)
-SELECT :made, content, recipients, subject FROM nottwice.action_contents WHERE action_id = :id
-"""
+COPY = "SELECT nottwice.copied_generation(:id, now() + make_interval(secs => :wait_s)) AS id"
 FINDING = """
 SELECT f.*, coalesce(a.generation, 0) + 1 AS next FROM nottwice.reprocess_findings f LEFT JOIN nottwice.actions a ON a.id = f.action_id
 WHERE f.id = :id
@@ -88,9 +68,7 @@ def _standing(tx: Transaction, row: sa.Row[Any]) -> int | None:
 
 
 def _copied(tx: Transaction, row: sa.Row[Any], wait_s: float) -> int:
-    made = int(tx.one(COPY, id=row.action_id, wait_s=wait_s).id)
-    tx.execute(COPY_CONTENT, made=made, id=row.action_id)
-    return made
+    return int(tx.one(COPY, id=row.action_id, wait_s=wait_s).id)
 
 
 def _proposed(tx: Transaction, row: sa.Row[Any], rules: Rules, wait_s: float) -> int | str:
