@@ -33,6 +33,7 @@ def bars(rows: Sequence[Bar], mode: Mode) -> go.Figure:
             marker_color=[SHADES[mode][state].fill for _, _, state in upwards],
             text=[f" {n:,}" for _, n, _ in upwards],
             textposition="outside",
+            constraintext="none",  # else five rows are written smaller than four
             cliponaxis=False,
             textfont={"color": ink},
             hoverinfo="skip",
