@@ -163,9 +163,12 @@ class Sender:
     def _start(self, claimed: ClaimedAction, way: Way | None) -> AttemptRef | None:
         """Ask the judge, in a transaction of its own that is committed before the socket opens."""
         try:
-            if not self._stopping and way is not None:
+            if self._stopping:
+                self._hand_back(claimed, "stopping")
+            elif way is None:
+                self._put_on_the_desk(claimed)
+            else:
                 return self._database.run(lambda tx: actions.start(tx, claimed.lease, way.place))
-            self._hand_back(claimed, "stopping") if self._stopping else self._put_on_the_desk(claimed)
         except MayNotStart as refusal:
             if isinstance(refusal, Held):  # before anybody looked: else it would be claimed again at once
                 self._database.run(restored.look)
