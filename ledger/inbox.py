@@ -146,8 +146,10 @@ SELECT d.i, coalesce(k.id, o.id) AS id,
 FROM unnest(CAST(:places AS bigint[]), CAST(:namespaces AS text[]), CAST(:key_digests AS bytea[]),
             CAST(:occurrence_digests AS bytea[]), CAST(:content_digests AS bytea[]), CAST(:key_rules AS smallint[]))
      AS d(i, namespace, key_digest, occurrence_digest, content_digest, key_rule)
-LEFT JOIN nottwice.events k ON k.namespace = d.namespace AND k.key_digest = d.key_digest
-LEFT JOIN nottwice.events o ON o.namespace = d.namespace AND o.occurrence_digest = d.occurrence_digest
+LEFT JOIN LATERAL (SELECT e.id, e.content_digest, e.key_rule FROM nottwice.events e
+                   WHERE e.namespace = d.namespace AND e.key_digest = d.key_digest OFFSET 0) k ON true
+LEFT JOIN LATERAL (SELECT e.id FROM nottwice.events e
+                   WHERE e.namespace = d.namespace AND e.occurrence_digest = d.occurrence_digest OFFSET 0) o ON true
 WHERE coalesce(k.id, o.id) IS NOT NULL
 """
 

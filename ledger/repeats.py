@@ -23,20 +23,20 @@ Again = tuple[int, Delivery]  # a delivery, and the event that stands already
 
 NOTE = """
 WITH again AS (
-    SELECT d.*, x.event_id IS NOT NULL AS known
+    SELECT d.*, coalesce((SELECT true FROM nottwice.duplicates x
+                          WHERE x.event_id = d.event_id AND x.delivery_id = d.delivery_id), false) AS known
     FROM unnest(CAST(:event_ids AS bigint[]), CAST(:delivery_ids AS text[]), CAST(:ns AS bigint[]), CAST(:not_compared AS bigint[]),
-                CAST(:namespaces AS text[])) AS d(event_id, delivery_id, n, not_compared, namespace)
-    LEFT JOIN nottwice.duplicates x ON x.event_id = d.event_id AND x.delivery_id = d.delivery_id),
+                CAST(:namespaces AS text[])) AS d(event_id, delivery_id, n, not_compared, namespace)),
 placed AS (
-    SELECT again.*, row_number() OVER (PARTITION BY event_id, known ORDER BY delivery_id)
-        + (SELECT count(*) FROM (SELECT FROM nottwice.duplicates y WHERE y.event_id = again.event_id LIMIT :ids_max) z) AS place
+    SELECT again.*, CASE WHEN known THEN 0 ELSE row_number() OVER (PARTITION BY event_id, known ORDER BY delivery_id)
+        + (SELECT count(*) FROM (SELECT FROM nottwice.duplicates y WHERE y.event_id = again.event_id LIMIT :ids_max) z) END AS place
     FROM again),
 counted AS (
     INSERT INTO nottwice.counters (minute, namespace, metric, writer, n)
     SELECT date_trunc('minute', now()), namespace, 'duplicate', :writer, sum(n) FROM again GROUP BY namespace ORDER BY namespace
     ON CONFLICT (minute, namespace, metric, writer) DO UPDATE SET n = nottwice.counters.n + excluded.n)
 INSERT INTO nottwice.duplicates (event_id, delivery_id, deliveries, not_compared)
-SELECT event_id, CASE WHEN known OR place <= :ids_max THEN delivery_id ELSE '' END AS kept_as, sum(n), sum(not_compared)
+SELECT event_id, CASE WHEN place <= :ids_max THEN delivery_id ELSE '' END AS kept_as, sum(n), sum(not_compared)
 FROM placed GROUP BY event_id, kept_as ORDER BY event_id, kept_as
 ON CONFLICT (event_id, delivery_id) DO UPDATE
 SET deliveries = nottwice.duplicates.deliveries + excluded.deliveries,

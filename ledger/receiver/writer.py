@@ -23,11 +23,13 @@ LOCK_TIMEOUT = "55P03"
 OF_THE_SERVER = ("53", "57", "58", "08", "25", "28", "3D", "42", "XX")
 OF_THE_CONTENT = ("22", "23", "54")  # data, constraint, program limit
 
-# One statement, whatever the server's default: a weaker one acknowledges what a crash may still take away.
+# One statement, whatever the server's default: a weaker one acknowledges what a crash may still take away. Every row is
+# found by a key: a plan that was kept from the time when a table was small walked all of it when it had grown.
 LIMITS = """
 SELECT set_config('lock_timeout', :lock, true), set_config('statement_timeout', :statement, true),
        set_config('synchronous_commit', CASE WHEN current_setting('synchronous_commit') IN ('on', 'remote_apply')
-                                             THEN current_setting('synchronous_commit') ELSE 'on' END, true)
+                                             THEN current_setting('synchronous_commit') ELSE 'on' END, true),
+       set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true)
 """
 
 

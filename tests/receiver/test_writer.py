@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import psycopg
 import pytest
 import sqlalchemy as sa
 
-from ledger.database import Database
-from ledger.receiver.writer import Writer
-from ledger.records import AcceptanceKind
+from ledger.database import Database, Transaction
+from ledger.inbox import accept
+from ledger.receiver.writer import LIMITS, Writer
+from ledger.records import AcceptanceKind, Delivery, digest_of
 from ledger.settings import load
-from tests.fix_events import delivery, unusable
+from tests.fix_events import Ledger, delivery, unusable
 
 PING = ";"  # a look whether the connection lives, which the receiver does without
 
@@ -79,3 +82,25 @@ def test_statements_are_prepared_only_where_no_pooler_can_be(
             with opened.transaction() as tx:
                 prepared = tx.one("SELECT count(*) AS n FROM pg_prepared_statements").n
             assert (prepared > 0) is direct
+
+
+def test_rows_are_found_by_key_whatever_a_table_was_like_when_the_plan_was_made(
+    book: Ledger, login_url: Callable[[str], str]
+) -> None:
+    """A plan that is kept may be from a time when the table was one page: it would walk what has grown since."""
+    items = [delivery(f"key {n}") for n in range(3)]
+    with closing(Database(login_url("nottwice_receiver"), prepare=True)) as database:
+        writer = Writer(database, lock_wait_s=1, statement_s=5)
+        writer.store([*items, *items])
+        for table in ("events", "duplicates", "counters"):
+            book.run(f"ANALYZE nottwice.{table}")
+        for again in (items, [replace(item, content_digest=digest_of("other")) for item in items]):
+            assert database.run(lambda tx, again=again: _walked(tx, again)) == []
+
+
+def _walked(tx: Transaction, items: list[Delivery]) -> list[str]:
+    """The tables of which the transaction that stores these walked all."""
+    tx.straight(LIMITS, lock="1s", statement="5s")
+    accept(tx, items, writer=uuid4())
+    seen = tx.all("SELECT relname FROM pg_stat_xact_user_tables WHERE seq_scan > 0 ORDER BY relname")
+    return [row.relname for row in seen]
