@@ -39,7 +39,7 @@ def bars(rows: Sequence[Bar], mode: Mode) -> go.Figure:
             hoverinfo="skip",
         )
     )
-    _dress(figure, BARS_PX, mode)
+    dress(figure, BARS_PX, mode)
     figure.update_xaxes(visible=False, range=[0, top * (1.38 if top < 1000 else 1.6)])
     return figure.update_yaxes(showgrid=False, tickfont={"color": ink}, ticksuffix="  ")
 
@@ -59,7 +59,7 @@ def deliveries(minutes: Sequence[Minute], mode: Mode) -> go.Figure:
         "name": "Duplicates, %",
     }
     figure.add_scatter(x=x, y=[_share(m) for m in minutes], hovertemplate="%{y:.0f} %", row=2, col=1, **line)
-    _dress(figure, CHART_PX, mode)
+    dress(figure, CHART_PX, mode)
     legend = {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0, "traceorder": "normal"}
     figure.update_layout(barmode="stack", hovermode="x unified", showlegend=True, legend=legend, bargap=0.15)
     figure.update_layout(margin={"t": 24})
@@ -95,7 +95,7 @@ def lease_ages(leases: Sequence[LeaseAge], lease_s: float, mode: Mode) -> go.Fig
             hovertemplate="%{y}: no sign for %{x} s<extra></extra>",
         )
     )
-    _dress(figure, CHART_PX, mode)
+    dress(figure, CHART_PX, mode)
     right = max([lease_s * 1.5, *(lease.age_s * 1.08 for lease in leases)])
     figure.add_vrect(x0=lease_s, x1=right, fillcolor=shades["broken"].fill, opacity=0.08, line_width=0)
     figure.add_vline(x=lease_s, line={"color": shades["broken"].fill, "width": 1.5})
@@ -123,7 +123,7 @@ def age_state(age_s: float, lease_s: float) -> State:
     return "person" if age_s >= AGEING * lease_s else "working"
 
 
-def _dress(figure: go.Figure, height: int, mode: Mode) -> None:
+def dress(figure: go.Figure, height: int, mode: Mode) -> None:
     page = PAGES[mode]
     font = {"family": FONT, "size": 13.5, "color": page.ink}
     figure.update_layout(

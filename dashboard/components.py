@@ -35,7 +35,7 @@ POINTS: dict[str, tuple[str, State]] = {
     "hint_sent": ("▲ may be it", "waiting"),  # no proof: it must not look like one
     "hint_not_sent": ("▼ perhaps not", "waiting"),
 }
-Thing = Literal["send", "conflict"]
+Thing = Literal["send", "conflict", "pause"]
 REASON_CHARACTERS_MAX = 1000
 NOTHING_HERE = "There is nothing here, or you may not see it."
 
@@ -231,6 +231,9 @@ DID = {
     "withdrawn": "withdrew the request",
     "look again": "asked for a look at the provider",
     "marked as seen": "marked this as seen",
+    "resume": "resumed this account",
+    "resumed": "resumed this account",
+    "release sending": "released this ledger",
 }
 
 

@@ -15,23 +15,31 @@ from datetime import UTC, datetime
 from functools import cached_property
 from typing import Generic, TypeVar
 
-from ledger import views
-from ledger.database import Database
+from ledger import check, samples, views
+from ledger.database import Database, Transaction
+from ledger.errors import Misconfigured, TooSlow
 from ledger.records import Role
-from ledger.settings import Settings
+from ledger.settings import Settings, load
+from ledger.views.events import within
 
 T = TypeVar("T")
 LOG = logging.getLogger("nottwice.console")
 CHARTS_EVERY = 5  # charts are read anew every so many refreshes of the figures
+MONTH_EVERY_S = 60.0  # as often as a worker measures
+REHEARSED_EVERY_S = 120.0  # whether a receiver could start is asked of a process of its own
 
 
 @dataclass(frozen=True, slots=True)
 class Glance(Generic[T]):
-    """The latest figures and their age; `gone_since` when the database cannot be read since then."""
+    """The latest figures and their age; `gone_since` when the database cannot be read since then.
+
+    `slow`: the last reading took longer than people wait, and was stopped.
+    """
 
     figures: T | None
     age_s: float
     gone_since: datetime | None
+    slow: bool = False
 
 
 class Shared(Generic[T]):
@@ -44,6 +52,7 @@ class Shared(Generic[T]):
         self._value: T | None = None
         self._read_at = self._tried_at = float("-inf")
         self._gone_since: datetime | None = None
+        self._slow = False
 
     def glance(self) -> Glance[T]:
         if time.monotonic() - self._tried_at >= self._every_s and self._lock.acquire(
@@ -53,7 +62,10 @@ class Shared(Generic[T]):
                 self._refresh()
             finally:
                 self._lock.release()
-        return Glance(self._value, time.monotonic() - self._read_at, self._gone_since)
+        return self._latest()
+
+    def _latest(self) -> Glance[T]:
+        return Glance(self._value, time.monotonic() - self._read_at, self._gone_since, self._slow)
 
     def forget(self) -> None:
         """Somebody changed something: the next glance reads."""
@@ -65,9 +77,27 @@ class Shared(Generic[T]):
         self._tried_at = time.monotonic()
         try:
             self._value, self._read_at, self._gone_since = self._read(), time.monotonic(), None
+            self._slow = False
+        except TooSlow:
+            self._gone_since, self._slow = None, True
         except Exception as error:  # noqa: BLE001 - whatever it is, the last figures stay and the page says so
             LOG.warning("the figures could not be read: %s", type(error).__name__)
             self._gone_since = self._gone_since or datetime.now(UTC)
+
+
+class Later(Shared[T]):
+    """A value that takes long to get: nobody waits for it, and until it is there, there is none."""
+
+    def glance(self) -> Glance[T]:
+        if time.monotonic() - self._tried_at >= self._every_s and self._lock.acquire(blocking=False):
+            threading.Thread(target=self._read_apart, daemon=True).start()
+        return self._latest()
+
+    def _read_apart(self) -> None:
+        try:
+            self._refresh()
+        finally:
+            self._lock.release()
 
 
 @dataclass(slots=True)
@@ -87,6 +117,9 @@ class House:
         self.settings, self.configured_at = settings, datetime.now(UTC)
         self.snapshot = Shared(self._snapshot, settings.console.refresh_s)
         self.hour = Shared(self._hour, settings.console.refresh_s * CHARTS_EVERY)
+        self.health = Shared(self._health, settings.console.refresh_s * CHARTS_EVERY)
+        self.month = Shared(self._month, MONTH_EVERY_S)
+        self._refused_at_a_start = Later(self._rehearsed, REHEARSED_EVERY_S)
         self._visits: dict[int, dict[str, Visit]] = {}
         self._visits_lock = threading.Lock()
 
@@ -96,6 +129,7 @@ class House:
 
     def count_anew(self) -> None:
         self.snapshot.forget()
+        self.health.forget()
 
     def visit(
         self, action_id: int, session: str, name: str, person_id: int, *, choosing: bool
@@ -115,10 +149,32 @@ class House:
         # A worker gives three signs a lease: whoever missed all of them has lost its work, whatever alerts wait for.
         silent_s = min(self.settings.worker.lease_s, self.settings.alerts.worker_silent_s)
         unknown_s = self.settings.alerts.endpoints_unknown_s
-        return self.database.run(
-            lambda tx: views.snapshot(tx, silent_s=silent_s, unknown_s=unknown_s), role=Role.VIEWER
-        )
+        return self._read(lambda tx: views.snapshot(tx, silent_s=silent_s, unknown_s=unknown_s))
 
     def _hour(self) -> views.Hour:
         lease_s = self.settings.worker.lease_s
-        return self.database.run(lambda tx: views.hour(tx, lease_s=lease_s), role=Role.VIEWER)
+        return self._read(lambda tx: views.hour(tx, lease_s=lease_s))
+
+    def _health(self) -> check.Health:
+        """By the configuration as it is on disk now, as `nottwice check` reads it."""
+        refused = self._refused_at_a_start.glance().figures
+        try:
+            now = load()
+        except Misconfigured as error:
+            now, refused = self.settings, [check.unreadable(error)]
+        return self._read(lambda tx: check.health(tx, now, refused))
+
+    def _rehearsed(self) -> list[check.Finding]:
+        return check.refused_at_a_start(load())
+
+    def _month(self) -> tuple[samples.Sample, ...]:
+        return self._read(samples.month)
+
+    def _read(self, query: Callable[[Transaction], T]) -> T:
+        """With a viewer's rights, and stopped when it takes longer than people wait. Raises TooSlow."""
+
+        def bounded(tx: Transaction) -> T:
+            with within(tx):
+                return query(tx)
+
+        return self.database.run(bounded, role=Role.VIEWER)

@@ -16,7 +16,7 @@ from uuid import UUID, uuid4, uuid5
 import streamlit as st
 
 from dashboard.house import Glance, House, Visit
-from ledger import audit, people, reveals, views
+from ledger import audit, check, people, resuming, reveals, samples, views
 from ledger.database import Transaction
 from ledger.deciding import DECIDERS, must_be_complete
 from ledger.errors import AlreadyDecided, Declined, Incomplete, Stale, Unavailable
@@ -143,6 +143,20 @@ def figures() -> Glance[views.Snapshot]:
 def charts() -> Glance[views.Hour]:
     """What the charts draw, a few seconds older."""
     return house().hour.glance()
+
+
+def health() -> Glance[check.Health]:
+    """What `nottwice check` says, a few seconds old, and a line for everything that it looks at."""
+    return house().health.glance()
+
+
+def month() -> Glance[tuple[samples.Sample, ...]]:
+    """How large the ledger was, hour by hour."""
+    return house().month.glance()
+
+
+def may_run_the_house() -> bool:
+    return chosen().role in resuming.WHO
 
 
 def kind_of(provider: str) -> str:

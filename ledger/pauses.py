@@ -24,8 +24,12 @@ SILENT = "Three sends in a row ended without a clear answer."
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """An account that is held until a moment, for how long it has been, and why (in the words of the provider's table)."""
+    """An account that is held until a moment, for how long it has been, and why (in the words of the provider's table).
 
+    `id` tells this pause from a later one of the same account.
+    """
+
+    id: int
     account: str
     paused_until: datetime
     since_s: float
@@ -97,7 +101,7 @@ def announced(tx: Transaction, account: str) -> Pause | None:
     """The pause of an account that no process has spoken of yet; whoever gets it, says it. None for all others."""
     row = tx.first(
         """UPDATE nottwice.provider_pauses SET told = true WHERE account = :account AND NOT told
-           RETURNING account, paused_until, nottwice.seconds_since(since) AS since_s, reason""",
+           RETURNING id, account, paused_until, nottwice.seconds_since(since) AS since_s, reason""",
         account=account,
     )
     return None if row is None else Pause(**row._asdict())
@@ -122,7 +126,7 @@ def reopen(tx: Transaction, accounts: Sequence[str], changed: Sequence[str] = ()
 
 
 STANDING = """
-SELECT account, paused_until, nottwice.seconds_since(since) AS since_s, reason
+SELECT id, account, paused_until, nottwice.seconds_since(since) AS since_s, reason
 FROM nottwice.provider_pauses WHERE paused_until > now() ORDER BY account
 """
 

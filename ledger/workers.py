@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -39,18 +40,20 @@ def register(
 ) -> None:
     """Note a start of a process, or a sign of life. The id is random per start: a name that comes again is another worker.
 
-    `host` and `pid` are this process's own where they are not given.
+    `host` and `pid` are this process's own where they are not given. How far this host's clock is from the database's is
+    noted with it.
     """
     tx.execute(
-        """INSERT INTO nottwice.workers (id, name, kind, host, pid, handles)
-           VALUES (:id, :name, :kind, :host, :pid, CAST(:handles AS text[]))
-           ON CONFLICT (id) DO UPDATE SET seen_at = now(), stopped_at = NULL""",
+        """INSERT INTO nottwice.workers (id, name, kind, host, pid, handles, ahead_s)
+           VALUES (:id, :name, :kind, :host, :pid, CAST(:handles AS text[]), :clock - extract(epoch FROM clock_timestamp()))
+           ON CONFLICT (id) DO UPDATE SET seen_at = now(), stopped_at = NULL, ahead_s = excluded.ahead_s""",
         id=worker.id,
         name=worker.name,
         kind=kind,
         host=socket.gethostname() if host is None else host,
         pid=os.getpid() if pid is None else pid,
         handles=[f"{source} {type_}" for source, type_ in worker.handles],
+        clock=time.time(),
     )
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Set
 from dataclasses import dataclass
 from uuid import uuid4
 
-from ledger import actions, audit, counters, hints, rates, refusals, work, workers
+from ledger import actions, audit, counters, hints, rates, refusals, samples, work, workers
 from ledger.database import Database, Transaction
 from ledger.records import Rescued
 from ledger.settings import WorkerSettings
@@ -17,7 +17,7 @@ from worker.observer import note
 
 ROWS_MAX = 100  # a sweep's batch; while it is full the next one follows at once
 BATCHES_MAX = 20  # then other duties have their turn
-HOUR_S = 3600.0
+HOUR_S, MINUTE_S = 3600.0, 60.0
 SEAL_S = 0.25
 
 
@@ -51,6 +51,7 @@ class Maintenance:
             Duty("fold refusals", HOUR_S, self._in_transaction(refusals.fold)),
             Duty("forget", HOUR_S, self._in_transaction(workers.forget_silent)),
             Duty("forget rates", HOUR_S, self._in_transaction(rates.forget)),
+            Duty("measure", MINUTE_S, self._in_transaction(samples.take)),
         ]
 
     def use(self, settings: WorkerSettings) -> None:

@@ -32,18 +32,17 @@ def check() -> None:
 
     Looks at the configuration as it is on disk, the database and its schema, workers, leases that ran out, work and
     sends that wait too long, events set aside or without a handler, uncertain sends, paused providers, the audit's
-    seals, conflicts and quarantine. From when something is late is said in the configuration's [alerts]. An embedded
-    PostgreSQL is not started for it.
+    seals, conflicts and quarantine, and at what strains the database: a transaction that stays open, dead rows, clocks
+    that differ, growth. The console's Health page shows the same. From when something is late is said in the
+    configuration's [alerts]. An embedded PostgreSQL is not started for it.
     """
     with sentences():
-        from ledger.check import Level, look
+        from ledger.check import Level, look, told
         from ledger.settings import load
 
         found = look(load())
-    if not found:
-        tell("healthy")
-    for finding in found:
-        tell(f"{finding.level.name.lower()}: {finding.what}")
+    for line in told(found):
+        tell(line)
     raise typer.Exit(max((finding.level for finding in found), default=Level.HEALTHY))
 
 

@@ -46,6 +46,10 @@ class AlertSettings(Table):
     quarantined_max: Number = 0
     endpoints_unknown_s: PositiveSeconds = 3600.0  # since a provider last said whether our endpoints are on
     refused_max: Number = 10  # requests of one source, for one reason, in an hour
+    transaction_s: PositiveSeconds = 300.0  # how long a transaction of this database may stay open
+    dead_rows_max: Number = 100_000  # of one table, and twice what vacuum begins at
+    clock_s: PositiveSeconds = 5.0  # between a host's clock and the database's
+    growth_mb_max: Number = 10_000  # that a day may add to the ledger
 
 
 class Tables(Table):

@@ -49,6 +49,7 @@ kind = "generic"
 secrets = ["shop-webhook"]
 signature_header = "X-Signature"
 key_path = "id"
+type_path = "type"
 
 [providers.agentmail]
 kind = "agentmail"

@@ -274,7 +274,7 @@ def test_a_receiver_that_went_silent_is_named(found: Found, book: Ledger) -> Non
 
 
 def test_the_manual_has_every_limit_with_its_default() -> None:
-    page = Path(check.__file__).parents[1] / "docs" / "command-line.md"
+    page = Path(check.__file__).parents[2] / "docs" / "command-line.md"
     rows = re.findall(r"^\| ((?:`\w+`(?:, )?)+) \| ([\d.]+) \|", page.read_text("utf-8"), re.MULTILINE)
     told = {name: float(default) for names, default in rows for name in re.findall(r"\w+", names)}
     assert told == {name: float(value) for name, value in AlertSettings()}

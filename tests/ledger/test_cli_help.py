@@ -75,7 +75,7 @@ def test_completion_completes_commands_and_options() -> None:
         done = subprocess.run(program, env={**os.environ, **ask}, capture_output=True, text=True, check=False)
         return done.stdout.split()
 
-    assert completed("nottwice re") == ["receive", "retry", "release", "reprocess"]
+    assert completed("nottwice re") == ["receive", "retry", "release", "resume", "reprocess"]
     assert completed("nottwice prune --d") == ["--dry-run"]
 
 
