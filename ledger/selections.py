@@ -18,14 +18,7 @@ TOLD_MAX = 12  # names that are told where none is near
 
 # What ended and what waits is found by hopping through indexes; what is set aside is of no great number.
 KINDS = """
-WITH RECURSIVE waits AS (
-    (SELECT namespace, source, type FROM nottwice.events WHERE state = 'pending' ORDER BY namespace, source, type LIMIT 1)
-    UNION ALL
-    SELECT n.* FROM waits, LATERAL (
-        SELECT e.namespace, e.source, e.type FROM nottwice.events e
-        WHERE e.state = 'pending' AND (e.namespace, e.source, e.type) > (waits.namespace, waits.source, waits.type)
-        ORDER BY e.namespace, e.source, e.type LIMIT 1) AS n)
-SELECT source, type FROM waits UNION SELECT source, type FROM nottwice.kinds_done()
+SELECT source, type FROM nottwice.kinds_pending() UNION SELECT source, type FROM nottwice.kinds_done()
 UNION SELECT source, type FROM nottwice.events WHERE state = 'failed'
 UNION SELECT split_part(h, ' ', 1), substr(h, strpos(h, ' ') + 1) FROM nottwice.workers w, unnest(w.handles) AS h
 """

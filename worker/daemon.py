@@ -141,7 +141,7 @@ class Daemon:
         self._reprocessing = Reprocessing(own, settings)
         self._endpoints = EndpointWatch(database, settings, self._providers)
         self._accounts = Accounts(own, settings)
-        duties = (self._pruning.duty, self._reprocessing.duty, self._endpoints.duty, self._accounts.duty)
+        duties = (self._pruning.duty, *self._reprocessing.duties, self._endpoints.duty, self._accounts.duty)
         standing = StandingWatch(own, settings).duty
         further = (standing, looks, *self._left_over.duties, *duties)
         self._maintenance = Maintenance(own, settings.worker, *further)

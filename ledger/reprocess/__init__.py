@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from ledger.records.reprocess import Asked, Found, Listed, Plan, RowState, RunMode, RunState, Wanted
 from ledger.reprocess.agreements import agree, cancel, decline
-from ledger.reprocess.planning import plan
+from ledger.reprocess.left_alone import leave_alone
+from ledger.reprocess.limits import keep_limit
+from ledger.reprocess.planning import as_seen, plan, planned
 from ledger.reprocess.requests import form_of, request
 from ledger.reprocess.running import turn
 
@@ -24,10 +26,14 @@ __all__ = [
     "RunState",
     "Wanted",
     "agree",
+    "as_seen",
     "cancel",
     "decline",
     "form_of",
+    "keep_limit",
+    "leave_alone",
     "plan",
+    "planned",
     "request",
     "turn",
 ]

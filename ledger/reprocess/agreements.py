@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from ledger import audit
 from ledger.database import Transaction
 from ledger.deciding import first
-from ledger.errors import NotAllowed, NotNow, Stale
+from ledger.errors import AlreadyDecided, Incomplete, NotAllowed, NotNow, Stale
 from ledger.records import Act, Role
 from ledger.records.reprocess import RunMode, RunState
 from ledger.reprocess.repeats import changed_since_listed
@@ -25,8 +25,9 @@ AGREERS = {RunMode.REPEAT: frozenset({Role.SUPPORT, Role.ADMIN})}
 def agree(tx: Transaction, run_id: int, act: Act) -> int:
     """The second person's word: the run begins. Returns the audit entry.
 
-    Raises NotAllowed for who asked, and for who may not agree; NotNow when it is not waiting any more; Stale when what
-    it would send has changed, went out meanwhile, or evidence came, since it was asked for: then it has to be asked for anew.
+    Raises NotAllowed for who asked, and for who may not agree; Incomplete without a reason; AlreadyDecided when somebody was
+    first, and NotNow when it is not waiting any more; Stale when what it would send has changed, went out meanwhile, or
+    evidence came, since it was asked for: then it has to be asked for anew.
     """
     mode = _mode(tx, run_id)
     agreers = AGREERS.get(mode, EVENT_ASKERS)
@@ -35,6 +36,8 @@ def agree(tx: Transaction, run_id: int, act: Act) -> int:
     run = _held(tx, run_id, act)
     if run.requested_by == act.person.id:
         raise NotAllowed("You asked for this yourself. Somebody else must agree.")
+    if not act.reason.strip():
+        raise Incomplete("Nothing was begun. Please say why.")
     _must_wait(tx, run)
     if mode is RunMode.REPEAT and (changed := changed_since_listed(tx, run_id)):
         raise Stale(f"Not agreed: {changed} Ask for the others anew; this run is void.")
@@ -57,6 +60,8 @@ def cancel(tx: Transaction, run_id: int, act: Act) -> int:
     if act.person.role not in ASKERS.get(mode, EVENT_ASKERS):
         raise NotAllowed("You can read this. Who may ask for it may cancel it.")
     run = _held(tx, run_id, act)
+    if run.state == RunState.DONE:
+        raise NotNow(f"Run {run.id} is done already; there was nothing left to stop.")
     if run.state not in (RunState.WAITING, RunState.RUNNING):
         raise _over(tx, run)
     return _move(tx, run, act, f"cancelled: {IN_WORDS[mode]}", RunState.CANCELLED, STOP)
@@ -106,7 +111,7 @@ def _must_wait(tx: Transaction, run: sa.Row[Any]) -> None:
         raise NotNow(f"Run {run.id} was waited for too long. Ask for it anew; nothing was done.")
 
 
-def _over(tx: Transaction, run: sa.Row[Any]) -> NotNow:
+def _over(tx: Transaction, run: sa.Row[Any]) -> AlreadyDecided | NotNow:
     """Who was first is said by name."""
     last = tx.first(
         """SELECT a.act, a.at, p.name FROM nottwice.audit a JOIN nottwice.people p ON p.id = a.person_id
@@ -115,5 +120,5 @@ def _over(tx: Transaction, run: sa.Row[Any]) -> NotNow:
         id=run.id,
     )
     if last is not None:
-        return NotNow(str(first(last.name, last.act, last.at)))
+        return first(last.name, last.act, last.at)
     return NotNow(f"Run {run.id} is {run.state}. Nothing was done.")

@@ -1,11 +1,13 @@
 """The list of a run before anybody asks for it: what is wanted, row by row, and why a row would be skipped.
 
-Reading only, under the rights of whoever asks: recipients are for those who may see them.
+Reading only, under the rights of whoever asks: recipients are for those who may see them. `plan` walks the whole ledger,
+page by page; `planned` is one transaction about what was found before, for who looks and then asks.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from typing import Any
 
 import sqlalchemy as sa
@@ -25,8 +27,7 @@ EVENTS = """
 SELECT e.id AS event_id, e.version, e.namespace, e.source || ' ' || e.type AS what, e.event_key AS key, e.state,
        coalesce(nottwice.why_not_worked_again(e.id), '') AS refusal
 FROM nottwice.events e
-WHERE e.id > :after AND e.id <= :last
-  AND (cardinality(CAST(:ids AS bigint[])) = 0 OR e.id = ANY (CAST(:ids AS bigint[])))
+WHERE {which}
   AND (:state = '' OR e.state = :state)
   AND (:namespace = '' OR e.namespace = :namespace) AND (:source = '' OR e.source = :source) AND (:type = '' OR e.type = :type)
   AND (CAST(:since AS timestamptz) IS NULL OR e.accepted_at >= CAST(:since AS timestamptz))
@@ -36,6 +37,8 @@ WHERE e.id > :after AND e.id <= :last
         WHERE t.event_id = e.id AND position(lower(:error) IN lower(coalesce(t.error, ''))) > 0))
 ORDER BY e.id
 """
+BETWEEN, THESE = "e.id > :after AND e.id <= :last", "e.id = ANY (CAST(:ids AS bigint[]))"
+CHANGED = "It changed since it was looked at."
 STANDING = """
 SELECT kind, state, CAST(count(*) AS integer) AS actions FROM nottwice.actions
 WHERE event_id = ANY (CAST(:ids AS bigint[])) GROUP BY kind, state ORDER BY kind, state
@@ -54,9 +57,39 @@ def plan(
     if wanted.mode is RunMode.REPEAT:
         return database.run(lambda tx: _repeats(tx, wanted, once_ever, role), role=role)
     rows = _events(database, wanted, role, advance)
-    ids = [row.event_id for row in rows if not row.refusal]
-    standing = database.run(lambda tx: tx.all(STANDING, ids=ids), role=role)
-    return Plan(wanted, tuple(rows), tuple(Standing(one.kind, one.state, one.actions) for one in standing))
+    return database.run(lambda tx: _of_events(tx, wanted, rows), role=role)
+
+
+def planned(
+    tx: Transaction,
+    wanted: Wanted,
+    role: Role,
+    *,
+    once_ever: Collection[str] = (),
+    among: Sequence[int] | None = None,
+) -> Plan:
+    """As `plan`, in this transaction; of events only those `among` which whoever asks has found to fit already."""
+    if wanted.mode is RunMode.REPEAT:
+        return _repeats(tx, wanted, once_ever, role)
+    rows = _these(tx, wanted, wanted.event_ids if among is None else among)
+    return _of_events(tx, wanted, rows)
+
+
+def as_seen(seen: Plan, now: Plan) -> Plan:
+    """The list that was looked at, as it would be frozen now: what changed in between is left out, and says so."""
+    found = {row.name: row for row in now.rows}
+    return replace(now, rows=tuple(_as_seen(row, found.get(row.name)) for row in seen.rows))
+
+
+def _as_seen(seen: Listed, now: Listed | None) -> Listed:
+    if now is None:
+        return replace(seen, refusal=seen.refusal or CHANGED)
+    same = (now.version, now.evidence, now.content_digest) == (
+        seen.version,
+        seen.evidence,
+        seen.content_digest,
+    )
+    return now if same or now.refusal else replace(now, refusal=CHANGED)
 
 
 def _repeats(tx: Transaction, wanted: Wanted, once_ever: Collection[str], role: Role) -> Plan:
@@ -65,31 +98,46 @@ def _repeats(tx: Transaction, wanted: Wanted, once_ever: Collection[str], role: 
     return Plan(wanted, (*stored, *findings_to_repeat(tx, wanted.finding_ids, kinds, role)))
 
 
+def _of_events(tx: Transaction, wanted: Wanted, rows: Sequence[Listed]) -> Plan:
+    """With what stands of the events that go."""
+    standing = tx.all(STANDING, ids=[row.event_id for row in rows if not row.refusal])
+    return Plan(wanted, tuple(rows), tuple(Standing(one.kind, one.state, one.actions) for one in standing))
+
+
 def _events(database: Database, wanted: Wanted, role: Role, advance: Advance) -> list[Listed]:
-    """Page by page over the numbers that can be meant; those that are asked for by number and missing say so."""
+    """Those asked for by number, or page by page whatever fits."""
+    if wanted.event_ids:
+        return database.run(lambda tx: _these(tx, wanted, wanted.event_ids), role=role)
     found: list[Listed] = []
-    first, last = _bounds(database, wanted, role)
-    step = last - first + 1 if wanted.event_ids else IDS_AT_ONCE
-    for after in range(first - 1, last, step):
-        found += _page(database, wanted, role, after, min(after + step, last))
-        advance(min(after + step, last), last)
+    first, last = _bounds(database, role)
+    for after in range(first - 1, last, IDS_AT_ONCE):
+        up_to = min(after + IDS_AT_ONCE, last)
+        found += database.run(lambda tx: _page(tx, wanted, after, up_to), role=role)  # noqa: B023 - called at once
+        advance(up_to, last)
         if len(found) > ROWS_MAX:
             raise NotNow(f"More than {ROWS_MAX:,} events: ask for a part of them. Nothing was done.")
-    known = {row.event_id for row in found}
-    return found + [_unknown(n) for n in wanted.event_ids if n not in known]
+    return found
 
 
-def _bounds(database: Database, wanted: Wanted, role: Role) -> tuple[int, int]:
-    if wanted.event_ids:
-        return min(wanted.event_ids), max(wanted.event_ids)
+def _bounds(database: Database, role: Role) -> tuple[int, int]:
     sql = "SELECT coalesce(min(id), 1) AS first, coalesce(max(id), 0) AS last FROM nottwice.events"
     row = database.run(lambda tx: tx.one(sql), role=role)
     return row.first, row.last
 
 
-def _page(database: Database, wanted: Wanted, role: Role, after: int, last: int) -> list[Listed]:
-    values = {
-        "ids": list(wanted.event_ids),
+def _page(tx: Transaction, wanted: Wanted, after: int, last: int) -> list[Listed]:
+    return _listed(tx.all(EVENTS.format(which=BETWEEN), **_values(wanted), after=after, last=last))
+
+
+def _these(tx: Transaction, wanted: Wanted, ids: Sequence[int]) -> list[Listed]:
+    """By their numbers; those that are asked for so and missing say so."""
+    found = _listed(tx.all(EVENTS.format(which=THESE), **_values(wanted), ids=list(ids)))
+    known = {row.event_id for row in found}
+    return found + [_unknown(n) for n in wanted.event_ids if n not in known]
+
+
+def _values(wanted: Wanted) -> dict[str, Any]:
+    return {
         "state": "" if wanted.event_ids else wanted.state,
         "namespace": wanted.namespace,
         "source": wanted.source,
@@ -98,9 +146,9 @@ def _page(database: Database, wanted: Wanted, role: Role, after: int, last: int)
         "since": wanted.since,
         "until": wanted.until,
     }
-    rows: Sequence[sa.Row[Any]] = database.run(
-        lambda tx: tx.all(EVENTS, **values, after=after, last=last), role=role
-    )
+
+
+def _listed(rows: Sequence[sa.Row[Any]]) -> list[Listed]:
     return [Listed(**row._asdict()) for row in rows]
 
 

@@ -55,9 +55,11 @@ def request(tx: Transaction, plan: Plan, act: Act, settings: ReprocessSettings, 
         raise NotAllowed(f"You can read this. {roles(ASKERS.get(mode, EVENT_ASKERS))} may {IN_WORDS[mode]}.")
     if not act.reason.strip():
         raise Incomplete("Nothing was begun. Please say why.")
+    _refuse_twin(
+        tx, plan, act
+    )  # first: of a list that was asked for a moment ago, nothing may be left to begin
     if not plan.going:
         raise NotNow("There is nothing on this list that can be done. Nothing was begun.")
-    _refuse_twin(tx, plan, act)
     because = _second_because(tx, plan, act.person, settings)
     state = RunState.WAITING if because else RunState.RUNNING
     run_id = int(tx.one(INSERT, **_run(plan, act, state, settings, expires_s)).id)
@@ -94,6 +96,9 @@ def _refuse_twin(tx: Transaction, plan: Plan, act: Act) -> None:
         raise AlreadyDecided(words, who=first.who, what=first.what, at=first.at, same_form=True) from None
 
 
+LIMIT = "SELECT nottwice.second_person_above() AS n"  # the database holds a run to it as well
+
+
 def _second_because(tx: Transaction, plan: Plan, person: Person, settings: ReprocessSettings) -> str:
     if plan.wanted.mode is RunMode.REPEAT:
         return "what goes out cannot be taken back"
@@ -104,7 +109,7 @@ def _second_because(tx: Transaction, plan: Plan, person: Person, settings: Repro
            WHERE requested_by = :person AND requested_at > now() - interval '1 hour' AND NOT needs_second""",
         person=person.id,
     ).n
-    above = settings.second_person_above
+    above = min(settings.second_person_above, tx.one(LIMIT).n)
     if asked + len(plan.going) <= above:
         return ""
     before = f", and {asked:,} were asked for within the hour" if asked else ""

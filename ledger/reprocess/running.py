@@ -72,11 +72,16 @@ def _begin(tx: Transaction, run: sa.Row[Any], row: sa.Row[Any], rules: Rules, wa
 
 PACE = """
 UPDATE nottwice.reprocess_runs r SET
+    rows_done = n.done, rows_skipped = n.skipped, rows_failed = n.failed,
     state = CASE WHEN o.ended THEN 'done' ELSE r.state END, ended_at = CASE WHEN o.ended THEN now() END,
     next_at = CASE WHEN o.ended THEN NULL WHEN :rows < :earned THEN now() + make_interval(secs => :look_s)
                    ELSE greatest(r.next_at, now() - interval '1 s') + make_interval(secs => :rows / r.pace_per_s) END,
     version = r.version + CASE WHEN o.ended THEN 1 ELSE 0 END
 FROM (SELECT NOT EXISTS (SELECT FROM nottwice.reprocess_rows w WHERE w.run_id = :id AND w.state IN ('waiting', 'working')) AS ended) o
+LEFT JOIN LATERAL (
+    SELECT count(*) FILTER (WHERE w.state = 'done') AS done, count(*) FILTER (WHERE w.state = 'skipped') AS skipped,
+           count(*) FILTER (WHERE w.state = 'failed') AS failed
+    FROM nottwice.reprocess_rows w WHERE w.run_id = :id) AS n ON o.ended
 WHERE r.id = :id AND r.state = 'running' RETURNING o.ended
 """
 

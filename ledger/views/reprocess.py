@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 import sqlalchemy as sa
 
@@ -25,9 +26,11 @@ class Run:
     id: int
     mode: RunMode
     state: RunState
+    version: int
     selection: str
     why: str
     asked_by: str
+    asker_id: int
     asked_at: datetime
     second: bool
     agreed_by: str
@@ -37,6 +40,7 @@ class Run:
     ended_at: datetime | None
     pace_per_s: float
     list_digest: str
+    now: datetime
     rows: int
     waiting: int
     working: int
@@ -93,11 +97,15 @@ class Finding:
     content_gone: bool
 
 
+# A run that is done has its results with it; what is open, or was stopped, is counted.
 RUNS = """
-SELECT r.id, r.mode, r.state, r.selection, r.why, asker.name AS asked_by, r.requested_at AS asked_at, r.needs_second AS second,
+SELECT r.id, r.mode, r.state, r.version, r.selection, r.why, asker.name AS asked_by, r.requested_by AS asker_id,
+       r.requested_at AS asked_at, r.needs_second AS second,
        coalesce(agreer.name, '') AS agreed_by, coalesce(stopper.name, '') AS stopped_by, r.expires_at,
        coalesce(r.state = 'waiting' AND r.expires_at <= now(), false) AS has_expired, r.ended_at, r.pace_per_s,
-       encode(r.list_digest, 'hex') AS list_digest, n.*
+       encode(r.list_digest, 'hex') AS list_digest, now() AS now,
+       coalesce(r.rows_done + r.rows_skipped + r.rows_failed, n.rows) AS rows, n.waiting, n.working, coalesce(r.rows_done, n.done) AS done,
+       coalesce(r.rows_skipped, n.skipped) AS skipped, coalesce(r.rows_failed, n.failed) AS failed
 FROM nottwice.reprocess_runs r JOIN nottwice.people asker ON asker.id = r.requested_by
 LEFT JOIN nottwice.people agreer ON agreer.id = r.agreed_by LEFT JOIN nottwice.people stopper ON stopper.id = r.stopped_by
 CROSS JOIN LATERAL (
@@ -106,9 +114,15 @@ CROSS JOIN LATERAL (
            CAST(count(*) FILTER (WHERE w.state = 'done') AS integer) AS done,
            CAST(count(*) FILTER (WHERE w.state = 'skipped') AS integer) AS skipped,
            CAST(count(*) FILTER (WHERE w.state = 'failed') AS integer) AS failed
-    FROM nottwice.reprocess_rows w WHERE w.run_id = r.id) AS n
-WHERE CAST(:id AS bigint) IS NULL OR r.id = :id ORDER BY r.id DESC LIMIT :limit
+    FROM nottwice.reprocess_rows w WHERE w.run_id = r.id AND r.rows_done IS NULL) AS n
+WHERE {which} ORDER BY r.id DESC LIMIT :limit
 """
+NEWEST, ONE = "r.id < coalesce(CAST(:before AS bigint), 9223372036854775807)", "r.id = :id"
+WAITING = "r.state = 'waiting' AND r.expires_at > now()"
+OPEN = """
+SELECT CAST((SELECT count(*) FROM nottwice.reprocess_runs WHERE state = 'running') AS integer) AS running,
+       CAST((SELECT count(*) FROM nottwice.reprocess_runs r WHERE {waiting}) AS integer) AS waiting
+""".replace("{waiting}", WAITING)
 ROWS = """
 SELECT w.id, w.event_id, w.action_id, w.finding_id, w.state, w.reason, coalesce(e.source || ' ' || e.type, f.kind, a.kind, '') AS what,
        coalesce(e.event_key, f.action_key, a.action_key, '') AS key, {recipients} AS recipients,
@@ -126,13 +140,32 @@ NOBODY = "CAST(NULL AS text[])"
 STORED = "coalesce(f.recipients, (SELECT c.recipients FROM nottwice.action_contents c WHERE c.action_id = w.action_id))"
 
 
-def newest(tx: Transaction, limit: int = 20) -> list[Run]:
-    """The last runs, the newest first."""
-    return [_run(row) for row in tx.all(RUNS, id=None, limit=limit)]
+def newest(tx: Transaction, limit: int = 20, *, before: int | None = None) -> list[Run]:
+    """The last runs, the newest first; those asked for before another one."""
+    return [_run(row) for row in tx.all(RUNS.format(which=NEWEST), before=before, limit=limit)]
+
+
+def waiting(tx: Transaction, limit: int = 20) -> list[Run]:
+    """Those that a second person could agree to now, the newest first."""
+    return [_run(row) for row in tx.all(RUNS.format(which=WAITING), limit=limit)]
+
+
+def open_runs(tx: Transaction) -> tuple[int, int]:
+    """How many are under way, and how many wait for a second person."""
+    row = tx.one(OPEN)
+    return row.running, row.waiting
+
+
+def asked_with(tx: Transaction, form: UUID) -> int | None:
+    """The run that was asked for with this one-time form."""
+    sql = """SELECT entity_id FROM nottwice.audit
+             WHERE form_id = :form AND outcome = 'done' AND entity = 'reprocess' AND entity_version = 1"""
+    row = tx.first(sql, form=form)
+    return int(row.entity_id) if row else None
 
 
 def run(tx: Transaction, run_id: int) -> Run | None:
-    found = tx.all(RUNS, id=run_id, limit=1)
+    found = tx.all(RUNS.format(which=ONE), id=run_id, limit=1)
     return _run(found[0]) if found else None
 
 

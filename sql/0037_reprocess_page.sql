@@ -1,0 +1,74 @@
+-- What the page of runs needs, and what the database holds of a run by itself.
+
+-- ── A run that is done is not counted again ──────────────────────────────────────────────────────────
+
+-- Its rows by their results, written when the last one has its own. Others are counted when they are looked at: few are open.
+ALTER TABLE nottwice.reprocess_runs
+    ADD COLUMN rows_done    integer,
+    ADD COLUMN rows_skipped integer,
+    ADD COLUMN rows_failed  integer,
+    ADD CONSTRAINT results_are_counted_together CHECK (num_nulls(rows_done, rows_skipped, rows_failed) IN (0, 3));
+CREATE INDEX reprocess_runs_of_list ON nottwice.reprocess_runs (list_digest, id);
+CREATE INDEX reprocess_rows_by_state ON nottwice.reprocess_rows (run_id, state);
+GRANT UPDATE (rows_done, rows_skipped, rows_failed) ON nottwice.reprocess_runs TO nottwice_worker;
+
+-- ── Many rows take a second person ───────────────────────────────────────────────────────────────────
+
+-- Above how many rows of one person within an hour: as the workers' configuration says, so that nobody who asks says it.
+CREATE TABLE nottwice.reprocess_limit (
+    the_one              boolean PRIMARY KEY DEFAULT true CONSTRAINT there_is_one_limit CHECK (the_one),
+    second_person_above  integer NOT NULL CONSTRAINT a_limit_is_no_less_than_none CHECK (second_person_above >= 0)
+);
+GRANT SELECT, INSERT (second_person_above), UPDATE (second_person_above) ON nottwice.reprocess_limit TO nottwice_worker;
+GRANT SELECT ON nottwice.reprocess_limit
+    TO nottwice_viewer, nottwice_support, nottwice_engineer, nottwice_auditor, nottwice_admin;
+-- Before any worker has said a number: the default of the configuration.
+CREATE FUNCTION nottwice.second_person_above() RETURNS integer LANGUAGE sql STABLE AS $$
+    SELECT coalesce((SELECT l.second_person_above FROM nottwice.reprocess_limit l), 100)
+$$;
+
+-- At commit, when its list stands: a run has the rows that it says, and is small enough where it names no second person.
+-- Held against a second request of the same person at the same moment, as the ledger does it.
+CREATE FUNCTION nottwice.many_rows_take_two_people() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = nottwice, pg_temp AS $$
+DECLARE
+    asked bigint;
+BEGIN
+    IF (SELECT count(*) FROM nottwice.reprocess_rows w WHERE w.run_id = NEW.id AND w.state = 'waiting') > NEW.row_count THEN
+        RAISE EXCEPTION 'run % has more rows than it says', NEW.id USING ERRCODE = 'integrity_constraint_violation';
+    END IF;
+    IF NEW.needs_second THEN
+        RETURN NULL;
+    END IF;
+    PERFORM pg_advisory_xact_lock(hashtextextended('reprocess ' || NEW.requested_by, 28));
+    SELECT sum(r.row_count) INTO asked FROM nottwice.reprocess_runs r
+    WHERE r.requested_by = NEW.requested_by AND r.requested_at > now() - interval '1 hour' AND NOT r.needs_second;
+    IF asked > nottwice.second_person_above() THEN
+        RAISE EXCEPTION 'run % takes a second person: % rows within the hour', NEW.id, asked USING ERRCODE = 'insufficient_privilege';
+    END IF;
+    RETURN NULL;
+END
+$$;
+CREATE CONSTRAINT TRIGGER many_rows_take_a_second_person AFTER INSERT ON nottwice.reprocess_runs
+    DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION nottwice.many_rows_take_two_people();
+
+-- ── Kinds of what waits ──────────────────────────────────────────────────────────────────────────────
+
+-- By namespace, found by hopping through the index: the cost grows with the number of kinds.
+CREATE FUNCTION nottwice.kinds_pending() RETURNS TABLE (namespace text, source text, type text) LANGUAGE sql STABLE AS $$
+    WITH RECURSIVE hop AS (
+        (SELECT e.namespace, e.source, e.type FROM nottwice.events e WHERE e.state = 'pending'
+         ORDER BY e.namespace, e.source, e.type LIMIT 1)
+        UNION ALL
+        SELECT n.namespace, n.source, n.type FROM hop, LATERAL (
+            SELECT e.namespace, e.source, e.type FROM nottwice.events e
+            WHERE e.state = 'pending' AND (e.namespace, e.source, e.type) > (hop.namespace, hop.source, hop.type)
+            ORDER BY e.namespace, e.source, e.type LIMIT 1) AS n)
+    SELECT hop.namespace, hop.source, hop.type FROM hop
+$$;
+-- As in 0021: those of them that no worker has a handler for; none while no worker ever came.
+CREATE OR REPLACE FUNCTION nottwice.kinds_unhandled() RETURNS TABLE (namespace text, source text, type text) LANGUAGE sql STABLE AS $$
+    SELECT p.namespace, p.source, p.type FROM nottwice.kinds_pending() AS p
+    WHERE EXISTS (SELECT FROM nottwice.workers WHERE kind = 'worker')
+      AND (p.source, p.type) NOT IN (SELECT k.source, k.type FROM nottwice.kinds_handled('{}', '{}') AS k)
+$$;
