@@ -14,7 +14,7 @@ st.set_page_config(page_title="Not Twice", page_icon=str(Path(__file__).with_nam
 
 from dashboard import session  # noqa: E402 - the page must be configured before anything draws
 from dashboard.components import database_gone, style  # noqa: E402
-from dashboard.screens import audit, events, health, me, overview, review  # noqa: E402
+from dashboard.screens import audit, events, health, me, overview, reprocess, review  # noqa: E402
 from dashboard.words import named  # noqa: E402
 from ledger.errors import Misconfigured, Unavailable  # noqa: E402
 from ledger.records import Role  # noqa: E402
@@ -64,6 +64,7 @@ def _navigate() -> None:
             review.page, title=f"Review · {waiting}" if waiting else "Review", url_path="review"
         ),
         "events": st.Page(events.page, title="Events", url_path="events"),
+        "reprocess": st.Page(reprocess.page, title="Reprocess", url_path="reprocess"),
         "audit": st.Page(audit.page, title="Audit", url_path="audit"),
         "health": st.Page(health.page, title="Health", url_path="health"),
         "me": st.Page(me.page, title=title, url_path="me", icon=":material/account_circle:"),

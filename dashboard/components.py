@@ -35,7 +35,7 @@ POINTS: dict[str, tuple[str, State]] = {
     "hint_sent": ("▲ may be it", "waiting"),  # no proof: it must not look like one
     "hint_not_sent": ("▼ perhaps not", "waiting"),
 }
-Thing = Literal["send", "conflict", "pause"]
+Thing = Literal["send", "conflict", "pause", "run", "list"]
 REASON_CHARACTERS_MAX = 1000
 NOTHING_HERE = "There is nothing here, or you may not see it."
 
@@ -234,6 +234,20 @@ DID = {
     "resume": "resumed this account",
     "resumed": "resumed this account",
     "release sending": "released this ledger",
+    "cancelled: recompute local results": "stopped this",
+    "cancelled: repeat external actions": "stopped this",
+    "cancelled: preview a recompute with its handlers": "stopped this",
+    "agreed: recompute local results": "agreed to this",
+    "agreed: repeat external actions": "agreed to this",
+    "agreed: preview a recompute with its handlers": "agreed to this",
+    "did not agree: recompute local results": "did not agree to this",
+    "did not agree: repeat external actions": "did not agree to this",
+    "did not agree: preview a recompute with its handlers": "did not agree to this",
+    "recompute local results": "asked for this",
+    "preview a recompute with its handlers": "asked for this",
+    "asked a second person: repeat external actions": "asked a second person about this",
+    "asked a second person: recompute local results": "asked a second person about this",
+    "asked a second person: preview a recompute with its handlers": "asked a second person about this",
 }
 
 

@@ -22,7 +22,7 @@ def app(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, login_url: Callable[[st
 
     Without a page it is the address without one, which leads to each role's first page.
     """
-    file = tmp_path / "nottwice.toml"
+    file = tmp_path / "console.toml"  # beside those of workers in the same test
     file.write_text(CONFIGURATION.format(refresh_s=2.0, decided_wait_s=15))
     monkeypatch.setenv("NOTTWICE_HOME", str(tmp_path))
     monkeypatch.setenv("NOTTWICE_CONFIG", str(file))

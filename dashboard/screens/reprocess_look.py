@@ -1,0 +1,242 @@
+"""What will happen, row by row, and the button that asks for it.
+
+The list is the one that was read when it is drawn first, until somebody looks again: a press asks for exactly these rows, and
+what changed of them meanwhile is left out and said. A one-time form, drawn with the list, makes two presses one run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from uuid import UUID
+
+import pandas as pd
+import streamlit as st
+
+from dashboard import components, session
+from dashboard.colours import PILLS
+from dashboard.screens import reprocess_picks, reprocess_runs
+from dashboard.screens import reprocess_words as words
+from dashboard.words import clock_s, many, what
+from ledger import reprocess
+from ledger.database import Transaction
+from ledger.payload import shown
+from ledger.records import Act
+from ledger.records.reprocess import Asked, Listed, Plan, RunMode, Wanted
+from ledger.reprocess.requests import IN_WORDS
+from ledger.views import reprocess as views_reprocess
+from ledger.views import review as views_review
+
+ROWS = 25
+MISSING = "Nothing was begun. Please say why."
+TRY = "The handlers run and all they did in the database is undone: what they would send is listed. Calls to a model are paid."
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """A list as somebody looks at it: when it was read, and the one-time forms with which it may be asked for."""
+
+    plan: Plan
+    among: tuple[int, ...]
+    at: datetime
+    forms: dict[RunMode, UUID]
+
+
+def draw(wanted: Wanted, ids: Sequence[int]) -> None:
+    look: Look | None = st.session_state.get("rerun_look")
+    if look is None or look.plan.wanted != wanted:
+        look = st.session_state["rerun_look"] = _read(wanted, tuple(ids))
+    with st.container(border=True):
+        st.subheader("3 · What will happen", anchor=False)
+        _sentence(look)
+        _table(look)
+        _age(look, ids)
+        if look.plan.going:
+            _ask(look)
+
+
+def _read(wanted: Wanted, ids: tuple[int, ...]) -> Look:
+    st.session_state.pop("rerun_page", None)
+    who = session.me()
+
+    def read(tx: Transaction) -> Look:
+        plan = _planned(tx, wanted, ids)
+        modes = [wanted.mode, *([RunMode.PREVIEW] if wanted.mode is RunMode.RECOMPUTE else [])]
+        forms = {mode: reprocess.form_of(tx, _in_mode(plan, mode), who) for mode in modes}
+        return Look(plan, ids, views_review.now(tx), forms)
+
+    return session.read_soon(read)
+
+
+def _planned(tx: Transaction, wanted: Wanted, ids: tuple[int, ...]) -> Plan:
+    among = None if wanted.event_ids else ids
+    kinds = session.house().settings.once_ever
+    return reprocess.planned(tx, wanted, session.chosen().role, once_ever=kinds, among=among)
+
+
+def _in_mode(plan: Plan, mode: RunMode) -> Plan:
+    return replace(plan, wanted=replace(plan.wanted, mode=mode))
+
+
+# ── What is shown of it ───────────────────────────────────────────────────────────────────────────────
+
+
+def _sentence(look: Look) -> None:
+    going = len(look.plan.going)
+    staying = len(look.plan.rows) - going
+    st.markdown(words.sentence(look.plan.wanted.mode, going, staying, people(look)))
+    if look.plan.standing:
+        stand = ", ".join(f"{one.actions:,} {what(one.kind)} {one.state.replace('_', ' ')}" for one in look.plan.standing)  # fmt: skip
+        components.told("Their sends stand, and none goes out again:", stand)
+    figures = session.figures().figures
+    if figures is not None and not figures.workers:
+        st.warning("No worker is alive. It begins when one runs.", icon=":material/hourglass_empty:")
+
+
+def people(look: Look) -> int:
+    """To how many addresses it would go; 0 where this role does not see them whole, or nothing goes."""
+    if any(row.recipients is None for row in look.plan.going):
+        return 0
+    return len({one for row in look.plan.going for one in row.recipients or ()})
+
+
+def _table(look: Look) -> None:
+    """Those that stay first: they say why."""
+    rows = sorted(look.plan.rows, key=lambda row: not row.refusal)
+    first = int(st.session_state.get("rerun_page", 0)) * ROWS
+    pills = PILLS[components.mode()]
+    text = st.column_config.TextColumn
+    will = st.column_config.MultiselectColumn(options=["Yes", "No"], color=[pills["done"], pills["waiting"]], width=90)  # fmt: skip
+    st.dataframe(
+        frame(rows[first : first + ROWS]),
+        hide_index=True,
+        row_height=38,
+        height="content",
+        column_config={
+            "Event": text(width=110),
+            "Will it run": will,
+            "Why not": text(width=330),
+            "Recipient": text(width=210),
+            "What": text(width=170),
+            "Key": text(width=230),
+        },
+    )
+    if len(rows) > ROWS:
+        _paging(first, len(rows))
+
+
+def frame(rows: Sequence[Listed]) -> pd.DataFrame:
+    """The most telling columns first: at 900 px the rest scrolls."""
+    return pd.DataFrame(
+        {
+            "Event": [_about(row) for row in rows],
+            "Will it run": [["No" if row.refusal else "Yes"] for row in rows],
+            "Why not": [row.refusal for row in rows],
+            "Recipient": [_to(row) for row in rows],
+            "What": [shown(row.what) for row in rows],
+            "Key": [shown(row.key) for row in rows],
+        }
+    )
+
+
+def _about(row: Listed) -> str:
+    if row.event_id is not None:
+        return f"{row.event_id}"
+    pick = reprocess_picks.picked().get(row.name)
+    return f"{pick.event_id}, {row.name}" if pick else row.name
+
+
+def _to(row: Listed) -> str:
+    """Nobody, when it is worked out again; what is sent again goes to those it went to."""
+    pick = reprocess_picks.picked().get(row.name)
+    if row.event_id is not None or pick is None:
+        return "nobody"
+    return shown(", ".join(pick.recipients)) or "hidden from your role"
+
+
+def _paging(first: int, n: int) -> None:
+    page = first // ROWS
+    with st.container(horizontal=True, vertical_alignment="center"):
+        if page:
+            st.button(f"Previous {ROWS}", icon=":material/chevron_left:", on_click=_go, args=(page - 1,))
+        if first + ROWS < n:
+            st.button(f"Next {ROWS}", icon=":material/chevron_right:", on_click=_go, args=(page + 1,))
+        st.caption(f"Rows {first + 1:,} to {min(first + ROWS, n):,} of {n:,}.", width="content")
+
+
+def _go(page: int) -> None:
+    st.session_state["rerun_page"] = page
+
+
+def _age(look: Look, ids: Sequence[int]) -> None:
+    other = not look.plan.wanted.event_ids and look.plan.wanted.mode is RunMode.RECOMPUTE
+    more = " Another list fits by now." if other and tuple(ids) != look.among else ""
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.caption(f"Read at {clock_s(look.at)} UTC, and asked for as it stands here.{more}", width="content")
+        st.button("Look again", icon=":material/refresh:", type="tertiary", on_click=_look_again)
+
+
+def _look_again() -> None:
+    st.session_state.pop("rerun_look", None)
+
+
+# ── Asking for it ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def _ask(look: Look) -> None:
+    mode, going = look.plan.wanted.mode, len(look.plan.going)
+    above = session.house().settings.reprocess.second_person_above
+    if mode is RunMode.RECOMPUTE and going > above:
+        st.caption(f"More than {many(above, 'event')} within an hour take a second person.")
+    with st.form("rerun_ask", border=False, enter_to_submit=False):
+        components.reason("Why? The audit keeps your words.", key="rerun_why")
+        with st.container(horizontal=True):
+            st.form_submit_button(
+                words.names_the_act(mode, going, people(look)),
+                type="primary",
+                on_click=press,
+                args=(look, mode),
+            )
+            if RunMode.PREVIEW in look.forms:
+                st.form_submit_button(
+                    "Try it out first", on_click=press, args=(look, RunMode.PREVIEW), help=TRY
+                )
+    if st.session_state.pop("rerun_missing", False):
+        st.warning(MISSING, icon=":material/edit:")
+
+
+def press(look: Look, mode: RunMode) -> None:
+    """Before anything is drawn anew: a press on a page that is stale, or a second one, is answered."""
+    why = str(st.session_state.get("rerun_why", "")).strip()
+    if not why or len(why) > components.REASON_CHARACTERS_MAX:
+        st.session_state["rerun_missing"] = True
+        return
+    settings, left_out = session.house().settings, 0
+
+    def do(tx: Transaction, act: Act) -> Asked:
+        nonlocal left_out
+        now = _planned(tx, look.plan.wanted, look.among)
+        plan = _in_mode(reprocess.as_seen(look.plan, now), mode)
+        left_out = len(look.plan.going) - len(plan.going)
+        expires_s = settings.console.request_expires_s
+        return reprocess.request(tx, plan, act, settings.reprocess, expires_s=expires_s)
+
+    form = look.forms[mode]
+    result = session.act(IN_WORDS[mode], 1, do, form=form, why=why, entity="installation")
+    _go_on(result, form, left_out)
+
+
+def _go_on(result: session.Result, form: UUID, left_out: int) -> None:
+    """To the run, when there is one; otherwise the page says what was not done, and reads the list anew."""
+    run_id = (
+        result.value.run_id if isinstance(result, session.Done) and isinstance(result.value, Asked) else None
+    )
+    if isinstance(result, session.Twice):
+        run_id = session.read(lambda tx: views_reprocess.asked_with(tx, form))
+    if run_id is None:
+        st.session_state["rerun_result"] = result
+        st.session_state.pop("rerun_look", None)
+        return
+    st.session_state["rerun_told"] = (run_id, result, left_out)
+    reprocess_runs.open_run(run_id)

@@ -1,0 +1,133 @@
+"""What became of each row of a run, and what its handlers proposed that is not what stands."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pandas as pd
+import streamlit as st
+
+from dashboard import session
+from dashboard.colours import PILLS
+from dashboard.components import mode
+from dashboard.screens import reprocess_words as words
+from dashboard.words import many, what
+from ledger.payload import shown
+from ledger.records.reprocess import Found, RunMode
+from ledger.views import reprocess as views_reprocess
+from ledger.views.reprocess import Finding, Row, Run
+
+ROWS = 25
+HIDDEN = "hidden from your role"
+
+
+def draw(run: Run) -> None:
+    role, place = session.chosen().role, _places(run)
+    after = place[-1] if place else 0
+    rows = session.read_soon(lambda tx: views_reprocess.rows(tx, run.id, role, after=after, limit=ROWS + 1))
+    st.subheader("Row by row", anchor=False)
+    _table(run, rows[:ROWS])
+    _paging(run, place, rows)
+    found = session.read_soon(lambda tx: views_reprocess.findings(tx, run.id, role, limit=ROWS + 1))
+    if found:
+        _findings(found)
+
+
+def _table(run: Run, rows: Sequence[Row]) -> None:
+    pills, text = PILLS[mode()], st.column_config.TextColumn
+    result = st.column_config.MultiselectColumn(
+        options=list(words.RESULTS), color=[pills[tone] for tone in words.RESULTS.values()], width=116
+    )
+    st.dataframe(
+        frame(run, rows),
+        hide_index=True,
+        row_height=38,
+        height="content",
+        column_config={
+            "Row": text(width=104),
+            "Result": result,
+            "Why": text(width=320),
+            "What came of it": text(width=170),
+            "Recipient": text(width=190),
+            "What": text(width=150),
+            "Key": text(width=220),
+        },
+    )
+
+
+def frame(run: Run, rows: Sequence[Row]) -> pd.DataFrame:
+    """The most telling columns first: at 900 px the rest scrolls. A run of events sends to nobody."""
+    columns = {
+        "Row": [words.number(row) for row in rows],
+        "Result": [[words.ROW_STATES[row.state]] for row in rows],
+        "Why": [shown(row.reason) for row in rows],
+        "What came of it": [words.came_of(row) for row in rows],
+        "Recipient": [_to(row.recipients) for row in rows],
+        "What": [shown(row.what) for row in rows],
+        "Key": [shown(row.key) for row in rows],
+    }
+    if run.mode is not RunMode.REPEAT:
+        del columns["Recipient"]
+    return pd.DataFrame(columns)
+
+
+def _to(recipients: tuple[str, ...] | None) -> str:
+    return HIDDEN if recipients is None else shown(", ".join(recipients)) or "no longer kept"
+
+
+def _places(run: Run) -> list[int]:
+    kept: list[int] = st.session_state.get(f"rerun_rows_{run.id}") or []
+    return kept
+
+
+def _paging(run: Run, places: list[int], rows: Sequence[Row]) -> None:
+    if not (places or len(rows) > ROWS):
+        return
+    with st.container(horizontal=True):
+        if places:
+            st.button(
+                f"Previous {ROWS}", icon=":material/chevron_left:", key="rerun_rows_back", on_click=_go, args=(run, places[:-1])
+            )  # fmt: skip
+        if len(rows) > ROWS:
+            further = [*places, rows[ROWS - 1].id]
+            st.button(f"Next {ROWS}", icon=":material/chevron_right:", key="rerun_rows_on", on_click=_go, args=(run, further))  # fmt: skip
+
+
+def _go(run: Run, places: list[int]) -> None:
+    st.session_state[f"rerun_rows_{run.id}"] = places
+
+
+# ── What was found ────────────────────────────────────────────────────────────────────────────────────
+
+
+def _findings(found: Sequence[Finding]) -> None:
+    shown_now = found[:ROWS]
+    st.subheader("What their handlers would send now", anchor=False)
+    st.caption(
+        "None of it was sent, and none goes out by itself. "
+        + (
+            f"The first {many(ROWS, 'finding')} are here."
+            if len(found) > ROWS
+            else "Sending it takes two people."
+        )
+    )
+    st.dataframe(findings_frame(shown_now), hide_index=True, row_height=38, height="content")
+    events = ", ".join(str(one) for one in sorted({one.event_id for one in shown_now}))
+    page = st.session_state["pages"]["reprocess"]
+    st.page_link(page, label="Pick what to send again", icon=":material/arrow_forward:", query_params={"event": events})  # fmt: skip
+
+
+def findings_frame(found: Sequence[Finding]) -> pd.DataFrame:
+    return pd.DataFrame(
+        {
+            "Event": [f"{one.event_id}" for one in found],
+            "Found": [_found(one) for one in found],
+            "What": [what(one.kind) for one in found],
+            "Key": [shown(one.action_key) for one in found],
+            "To": [_to(one.recipients) for one in found],
+        }
+    )
+
+
+def _found(one: Finding) -> str:
+    return "would be new" if one.found is Found.NEW else f"would differ from send {one.action_id}"

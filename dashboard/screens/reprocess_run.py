@@ -1,0 +1,94 @@
+"""One run: what was asked for, by whom, how far it is, and what became of each row."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from dashboard import components, session
+from dashboard.components import database_gone, too_slow
+from dashboard.screens import reprocess_acts, reprocess_results, reprocess_runs, reprocess_second
+from dashboard.screens import reprocess_words as words
+from dashboard.words import many
+from ledger import reprocess
+from ledger.errors import TooSlow
+from ledger.records.reprocess import RunState
+from ledger.reprocess.requests import ASKERS, EVENT_ASKERS
+from ledger.views import reprocess as views_reprocess
+from ledger.views.reprocess import Run
+
+
+def draw(run: Run) -> None:
+    with st.container(horizontal=True, vertical_alignment="center"):
+        reprocess_runs.back()
+    moving = _moves(run)
+    if not moving:
+        st.title(words.stands(run), anchor=False)
+    st.caption(f"**{words.MODES[run.mode]}.** {words.whose(run)} Times in UTC.")
+    _told(run)
+    components.facts([("What was chosen", run.selection), *([] if _is_asked(run) else [("Why", run.why)])])
+    if _is_asked(run):
+        reprocess_second.panel(run)
+    st.fragment(_live, run_every=session.refresh_s() if moving else None)(run)
+
+
+def _moves(run: Run) -> bool:
+    """Whether more becomes of it by itself: rows under way end after a stop as well."""
+    return run.state is RunState.RUNNING or run.working > 0
+
+
+def _is_asked(run: Run) -> bool:
+    """While a second person is to look for themselves, the asker's words stay folded."""
+    return run.state is RunState.WAITING and not run.has_expired
+
+
+def _told(run: Run) -> None:
+    """What became of the press that led here."""
+    run_id, result, left_out = st.session_state.get("rerun_told", (0, None, 0))
+    if run_id != run.id or result is None:
+        return
+    components.outcome(result, "run")
+    if isinstance(result, session.Done) and left_out:
+        st.info(
+            f"**{many(left_out, 'row')} changed while you had the list open** and {'was' if left_out == 1 else 'were'} left out.",
+            icon=":material/update:",
+        )
+
+
+# ── How far it is ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def _live(drawn: Run) -> None:
+    """Anew every two seconds while it moves; when it has ended or somebody stopped it, the whole page once more."""
+    glance = session.figures()
+    if glance.gone_since is not None:
+        database_gone(glance.gone_since, None, session.refresh_s())
+        return
+    try:
+        run = session.read_soon(lambda tx: views_reprocess.run(tx, drawn.id)) or drawn
+        if run.state is not drawn.state or (_moves(drawn) and not _moves(run)):
+            st.rerun()
+        if _moves(run):
+            st.title(words.stands(run), anchor=False)
+        st.progress(run.over / max(run.rows, 1), text=words.results(run))
+        _stop(run)
+        reprocess_results.draw(run)
+    except TooSlow:
+        too_slow()
+
+
+def _stop(run: Run) -> None:
+    if session.chosen().role not in ASKERS.get(run.mode, EVENT_ASKERS):
+        return
+    if run.state is RunState.RUNNING:
+        with st.container(horizontal=True, vertical_alignment="center"):
+            label = "Stop after the current one"
+            st.button(
+                label, icon=":material/stop_circle:", key=f"stop_{run.id}", on_click=_cancel, args=(run,)
+            )
+            st.caption(words.stop(run), width="content")
+    elif _is_asked(run) and run.asker_id == session.me().id:
+        st.button("Withdraw the request", key=f"stop_{run.id}", on_click=_cancel, args=(run,))
+
+
+def _cancel(run: Run) -> None:
+    reprocess_acts.act_on(run, "cancel a run", reprocess.cancel)

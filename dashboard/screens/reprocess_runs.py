@@ -1,0 +1,153 @@
+"""The runs that people asked for, the newest first, with the progress of those that are under way."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pandas as pd
+import streamlit as st
+from streamlit.elements.lib.column_types import ColumnConfig
+
+from dashboard import session
+from dashboard.colours import PILLS
+from dashboard.components import age_caption, database_gone, mode, too_slow
+from dashboard.lists import listed
+from dashboard.screens import reprocess_words as words
+from dashboard.words import clock, many, named
+from ledger.errors import TooSlow
+from ledger.payload import shown
+from ledger.records.reprocess import RunMode
+from ledger.reprocess.requests import ASKERS, EVENT_ASKERS
+from ledger.views import reprocess as views_reprocess
+from ledger.views.reprocess import Run
+
+ROWS = 25
+PLANNERS = EVENT_ASKERS | ASKERS[RunMode.REPEAT]  # whoever may ask for some kind of run
+
+
+def draw() -> None:
+    before = (st.session_state.get("rerun_places") or [None])[-1]
+    running, waiting = session.read_soon(views_reprocess.open_runs)
+    runs = session.read_soon(lambda tx: views_reprocess.newest(tx, ROWS + 1, before=before))
+    st.title(standing(running, waiting, bool(runs)), anchor=False)
+    with st.container(horizontal=True, vertical_alignment="center"):
+        if session.chosen().role in PLANNERS:
+            st.button("Run something again", type="primary", icon=":material/replay:", on_click=start)
+        if runs:
+            st.button(
+                "Open the newest", icon=":material/arrow_forward:", on_click=open_run, args=(runs[0].id,)
+            )
+    if not runs:
+        _empty()
+        return
+    st.fragment(_live, run_every=session.refresh_s() if running + waiting else None)(before)
+    _paging([run.id for run in runs[:ROWS]], len(runs) > ROWS)
+
+
+def standing(running: int, waiting: int, any_run: bool) -> str:
+    """The page's answer, as a sentence."""
+    if not any_run:
+        return "Nothing has been run again."
+    parts = [f"{many(running, 'run is', 'runs are')} under way"] if running else []
+    parts += [f"{many(waiting, 'run waits', 'runs wait')} for a second person"] if waiting else []
+    return f"{', '.join(parts)}." if parts else "Nothing is running again, and nothing waits to."
+
+
+def start() -> None:
+    """A new plan, and nothing of the one before."""
+    st.query_params.clear()
+    st.query_params["plan"] = "new"
+    for name in ("rerun_look", "rerun_picked", "rerun_result"):
+        st.session_state.pop(name, None)
+
+
+def open_run(run_id: int) -> None:
+    st.query_params.clear()
+    st.query_params["run"] = str(run_id)
+
+
+def back() -> None:
+    """A way to the list from wherever one is."""
+    st.button("All runs", icon=":material/arrow_back:", type="tertiary", on_click=st.query_params.clear)
+
+
+# ── The table ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _live(before: int | None) -> None:
+    """Read anew while something is open; a row that was chosen opens its run."""
+    if "run" in st.query_params:
+        st.rerun()
+    glance = session.figures()
+    if glance.gone_since is not None:
+        database_gone(glance.gone_since, None, session.refresh_s())
+        return
+    try:
+        runs = session.read_soon(lambda tx: views_reprocess.newest(tx, ROWS, before=before))
+    except TooSlow:
+        too_slow()
+        return
+    listed("run", frame(runs), [run.id for run in runs], _columns())
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.caption("The newest comes first. Pick a row to open it.")
+        age_caption(0.0, "Read")
+
+
+def frame(runs: Sequence[Run]) -> pd.DataFrame:
+    """The most telling columns first: at 900 px the rest scrolls."""
+    return pd.DataFrame(
+        {
+            "Started (UTC)": [clock(run.asked_at, run.now) for run in runs],
+            "By": [named(run.asked_by) for run in runs],
+            "What": [shown(f"{words.MODES[run.mode]}: {run.selection}") for run in runs],
+            "Rows": [f"{run.rows:,}" for run in runs],
+            "Done": [f"{run.done:,}" for run in runs],
+            "Left alone": [f"{run.skipped:,}" for run in runs],
+            "Failed": [f"{run.failed:,}" for run in runs],
+            "State": [[words.state(run)] for run in runs],
+        }
+    )
+
+
+def _columns() -> dict[str, ColumnConfig]:
+    text, pills = st.column_config.TextColumn, PILLS[mode()]
+    state = st.column_config.MultiselectColumn(
+        options=list(words.STATES), color=[pills[state] for state in words.STATES.values()], width=200
+    )
+    return {
+        "Started (UTC)": text(width=112),
+        "By": text(width=112),
+        "What": text(width=318),
+        "Rows": text(width=72, alignment="right"),
+        "Done": text(width=72, alignment="right"),
+        "Left alone": text(width=84, alignment="right"),
+        "Failed": text(width=72, alignment="right"),
+        "State": state,
+    }
+
+
+def _paging(ids: list[int], more: bool) -> None:
+    places: list[int] = st.session_state.get("rerun_places") or []
+    if not (places or more):
+        return
+    with st.container(horizontal=True):
+        if places and st.button(f"Previous {ROWS}", icon=":material/chevron_left:"):
+            st.session_state["rerun_places"] = places[:-1]
+            st.rerun()
+        if more and st.button(f"Next {ROWS}", icon=":material/chevron_right:", icon_position="right"):
+            st.session_state["rerun_places"] = [*places, ids[-1]]
+            st.rerun()
+
+
+def _empty() -> None:
+    with st.container(border=True):
+        st.markdown("**Here something that was done is done once more, on purpose and on record.**")
+        st.markdown(
+            "- **Work it out again.** A rule or a table was wrong: the handlers of the events you choose run again, and our own "
+            "results are replaced. Nothing leaves the house.\n"
+            "- **Send again.** A customer never got it: the sends you pick go out once more, with new keys, when two people agree."
+        )
+        st.caption(
+            "Deleting a row is no way to run it again: the next delivery of it would be a new event, and its e-mails would go out a "
+            "second time with nobody having wanted it."
+        )
