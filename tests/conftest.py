@@ -20,6 +20,7 @@ from ledger import recovery, schema
 from ledger.database import Database
 from ledger.embedded import Cluster
 from ledger.file_lock import held
+from tests import starts
 from tests.databases import TEMPLATE, Databases, connected
 
 pytest_plugins = [f"tests.{file.stem}" for file in sorted(Path(__file__).parent.glob("fix_*.py"))]
@@ -44,6 +45,10 @@ def pytest_configure(config: pytest.Config) -> None:
         del os.environ[name]
     os.environ[RUN_HOME] = tempfile.mkdtemp(prefix="nottwice-tests-", dir="/tmp")
     Path(os.environ[RUN_HOME]).chmod(0o711)
+
+
+def pytest_sessionfinish() -> None:
+    starts.close()
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from ledger.embedded import Cluster
+from tests import starts
 
 NOTTWICE = Path(sys.executable).with_name("nottwice")
 NOBODY_LISTENS = "postgresql://nobody@127.0.0.1:1/none"
@@ -42,21 +43,12 @@ class Home:
         return {**os.environ, "NOTTWICE_HOME": str(self.folder), "COLUMNS": "100", **ours, **more}
 
     def run(self, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [NOTTWICE, *arguments],
-            env=self.environment(more),
-            capture_output=True,
-            text=True,
-            timeout=HANGS_S,
-            check=False,
-        )
+        return starts.run([NOTTWICE, *arguments], env=self.environment(more), timeout=HANGS_S)
 
     def start(self, *arguments: str, **more: str) -> subprocess.Popen[str]:
         with self.said.open("w") as said:
-            command = [NOTTWICE, *arguments]
-            process = subprocess.Popen(
-                command, env=self.environment(more), stdout=said, stderr=said, text=True
-            )
+            out = said.fileno()
+            process = starts.start([NOTTWICE, *arguments], env=self.environment(more), stdout=out, stderr=out)
         self.started.append(process)
         return process
 

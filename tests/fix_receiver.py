@@ -28,6 +28,7 @@ import sqlalchemy as sa
 
 from ledger import schema
 from ledger.embedded import Cluster
+from tests import starts
 from tests.databases import Databases
 from tests.receiver import known, told
 
@@ -210,23 +211,25 @@ class Receiver:
     """One process `python -m ledger.receiver`, with its port, its log and a client."""
 
     def __init__(
-        self, home: Path, port: int, environment: Mapping[str, str], host: str = "127.0.0.1"
+        self,
+        home: Path,
+        port: int,
+        environment: Mapping[str, str],
+        host: str = "127.0.0.1",
+        *,
+        anew: bool = False,
     ) -> None:
         self.home, self.port, self.environment = home, port, dict(environment)
         self.log = home / f"receiver-{port}-{time.monotonic_ns()}.log"
         self._read_from = 0
-        self.process = self._start()
+        self.process = self._start(anew)
         self.client = httpx.Client(base_url=f"http://{host}:{port}", timeout=WITHIN_S, limits=KEPT)
 
-    def _start(self) -> subprocess.Popen[bytes]:
+    def _start(self, anew: bool) -> starts.Running:
+        command = [sys.executable, "-m", "ledger.receiver"]
         with self.log.open("ab") as log:
-            return subprocess.Popen(
-                [sys.executable, "-m", "ledger.receiver"],
-                env=self.environment,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-            )
+            out = log.fileno()
+            return starts.start(command, env=self.environment, stdout=out, stderr=out, anew=anew)
 
     def until(self, path: str, status: int) -> None:
         """Polls until the answer is that status; fails with the log after a while."""
@@ -348,6 +351,7 @@ def starter(home: Path, url: str, unused_ports: Callable[[int], list[int]]) -> I
         ready: bool = True,
         port: int | None = None,
         host: str = "127.0.0.1",
+        anew: bool = False,
         **variables: str,
     ) -> Receiver:
         file = home / "nottwice.toml"
@@ -363,7 +367,7 @@ def starter(home: Path, url: str, unused_ports: Callable[[int], list[int]]) -> I
             **{f"NOTTWICE_SECRET_{name}": secret for name, secret in SECRETS.items()},
             **variables,
         }
-        receiver = Receiver(home, port, environment, host)
+        receiver = Receiver(home, port, environment, host, anew=anew)
         started.append(receiver)
         receiver.until("/readyz" if ready else "/healthz", 200)
         return receiver

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -22,6 +21,7 @@ from ledger import actions, inbox
 from ledger.database import Database
 from ledger.records import Delivery, Email, KindRules, Proposal, digest_of
 from ledger.settings import Settings, load
+from tests import starts
 from worker import observer
 
 WITHIN_S = 40.0  # for a machine that is busy with other tests
@@ -104,22 +104,27 @@ class Process:
     def __init__(self, environment: dict[str, str]) -> None:
         self.notes = Notes()
         self.said: list[str] = []  # lines that are no notes
-        self.popen = subprocess.Popen(
-            [sys.executable, "-m", "worker"], env=environment, stderr=subprocess.PIPE, text=True
-        )
-        self._reader = threading.Thread(target=self._read, daemon=True)
+        stderr, its_end = os.pipe()
+        try:
+            self.popen = starts.start([sys.executable, "-m", "worker"], env=environment, stderr=its_end)
+        finally:
+            os.close(its_end)
+        self._reader = threading.Thread(target=self._read, args=[stderr], daemon=True)
         self._reader.start()
 
-    def _read(self) -> None:
-        assert self.popen.stderr is not None
-        for line in self.popen.stderr:
-            try:
-                note = json.loads(line)
-            except ValueError:
-                self.said.append(line.rstrip())
-                self.notes.add("said", {"line": line.rstrip()})
-            else:
-                self.notes.add(note.pop("event"), note)
+    def _read(self, stderr: int) -> None:
+        with open(stderr) as lines:
+            for line in lines:
+                self._add(line)
+
+    def _add(self, line: str) -> None:
+        try:
+            note = json.loads(line)
+        except ValueError:
+            self.said.append(line.rstrip())
+            self.notes.add("said", {"line": line.rstrip()})
+        else:
+            self.notes.add(note.pop("event"), note)
 
     def signal(self, number: signal.Signals) -> None:
         self.popen.send_signal(number)
@@ -134,8 +139,6 @@ class Process:
         if self.popen.poll() is None:
             self.popen.kill()
         self.ended()
-        assert self.popen.stderr is not None
-        self.popen.stderr.close()
 
 
 class Workshop:

@@ -12,7 +12,6 @@ import secrets
 import shutil
 import signal
 import socket
-import subprocess
 import sys
 import time
 import urllib.error
@@ -26,6 +25,8 @@ import sqlalchemy as sa
 from ledger import recovery, schema, simulate
 from ledger.database import Database
 from ledger.settings import Settings, load
+from tests import starts
+from tests.starts import Running
 
 T = TypeVar("T")
 HANDLERS = Path(__file__).with_name("house_handlers.py")
@@ -93,7 +94,7 @@ def until(look: Callable[[], T], within_s: float = WITHIN_S) -> T:
 class House:
     def __init__(self, home: Path, database_url: str) -> None:
         self.home, self.url = home, database_url
-        self.processes: list[subprocess.Popen[bytes]] = []
+        self.processes: list[Running] = []
         self.logs: dict[int, Path] = {}
         self.environment = os.environ | {
             "NOTTWICE_HOME": str(home),
@@ -114,25 +115,22 @@ class House:
 
     # -- processes ----------------------------------------------------------------------------------------
 
-    def start(self, module: str, *, fault: str = "", **environment: str) -> subprocess.Popen[bytes]:
+    def start(self, module: str, *, fault: str = "", **environment: str) -> Running:
         log = self.home / f"{module}-{len(self.processes)}.log"
         with log.open("wb") as out:
-            process = subprocess.Popen(
-                [sys.executable, "-m", module],
-                env=self.environment | {"NOTTWICE_FAULT": fault} | environment,
-                stdout=out,
-                stderr=out,
-            )
+            env = self.environment | {"NOTTWICE_FAULT": fault} | environment
+            command = [sys.executable, "-m", module]
+            process = starts.start(command, env=env, stdout=out.fileno(), stderr=out.fileno())
         self.logs[process.pid] = log
         self.processes.append(process)
         return process
 
-    def sandbox(self) -> subprocess.Popen[bytes]:
+    def sandbox(self) -> Running:
         process = self.start("worker.sandbox")
         until(lambda: self.mails() is not None)
         return process
 
-    def receiver(self, *, fault: str = "", port: int | None = None) -> subprocess.Popen[bytes]:
+    def receiver(self, *, fault: str = "", port: int | None = None) -> Running:
         port = port or int(self.environment["NOTTWICE_RECEIVER_PORT"])
         process = self.start("ledger.receiver", fault=fault, NOTTWICE_RECEIVER_PORT=str(port))
         until(lambda: status(port, "/readyz") == 200)
@@ -142,7 +140,7 @@ class House:
         """Another length of leases, before anything is started."""
         (self.home / "house.toml").write_text(CONFIG.replace(f"lease_s = {LEASE_S}", f"lease_s = {lease_s}"))
 
-    def worker(self, *, fault: str = "", idle: bool = False) -> subprocess.Popen[bytes]:
+    def worker(self, *, fault: str = "", idle: bool = False) -> Running:
         """A worker that has said that it started; an idle one has no handlers and only sweeps."""
         named = {}
         if idle:
@@ -154,7 +152,7 @@ class House:
         assert '"started"' in self.log(process), f"the worker ended at once: {self.log(process)}"
         return process
 
-    def log(self, process: subprocess.Popen[bytes]) -> str:
+    def log(self, process: Running) -> str:
         return self.logs[process.pid].read_text(errors="replace")
 
     def close(self) -> None:

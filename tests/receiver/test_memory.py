@@ -66,7 +66,7 @@ def _answer(receiver: Receiver, n: int) -> int:
 
 def test_the_receiver_stays_under_200_mb_whatever_is_sent(receivers: Start) -> None:
     """503 is an answer too: there is no room at the moment, and the sender asks again."""
-    receiver = receivers()
+    receiver = receivers(anew=True)
     with fix.growth(receiver) as grown, ThreadPoolExecutor(CONNECTIONS) as senders:
         resident = fix.resident_bytes(receiver)
         answers = Counter(senders.map(lambda n: _send(receiver, n), range(CONNECTIONS)))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import signal
 import socket
-import subprocess
 import sys
 import threading
 import time
@@ -17,6 +16,7 @@ import sqlalchemy as sa
 
 from ledger.embedded import Cluster
 from tests import fix_receiver as fix
+from tests import starts
 from tests.fix_receiver import Receiver, Rows, Start, until
 
 EVENT = b'{"id":"e1","type":"paid"}'
@@ -24,14 +24,7 @@ EVENT = b'{"id":"e1","type":"paid"}'
 
 def start_failing(environment: dict[str, str]) -> tuple[int, str]:
     """Exit code and what it said."""
-    done = subprocess.run(
-        [sys.executable, "-m", "ledger.receiver"],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=40,
-        check=False,
-    )
+    done = starts.run([sys.executable, "-m", "ledger.receiver"], env=environment, timeout=fix.WITHIN_S)
     return done.returncode, done.stderr
 
 

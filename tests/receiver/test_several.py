@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -14,6 +13,7 @@ import psutil
 
 from ledger.embedded import Cluster
 from tests import fix_receiver as fix
+from tests import starts
 from tests.fix_receiver import Receiver, Rows, Start, until
 
 CONFIG = f"{fix.CONFIG}[supervisor]\nrestart_base_s = 0.05\n[receiver]\nprocesses = "
@@ -116,13 +116,7 @@ def test_what_none_can_start_with_ends_all_with_code_2(
         "NOTTWICE_RECEIVER_PORT": str(unused_port),
         "DATABASE_URL": cluster.url("nottwice_receiver", "postgres"),
     }
-    done = subprocess.run(
-        [sys.executable, "-m", "ledger.receiver"],
-        env=receiver.environment | changed,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    command, env = [sys.executable, "-m", "ledger.receiver"], receiver.environment | changed
+    done = starts.run(command, env=env, timeout=fix.WITHIN_S)
     assert done.returncode == 2 and "Run `nottwice migrate`" in done.stderr
     assert "cannot start" in done.stderr.splitlines()[-1]

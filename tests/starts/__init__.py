@@ -1,0 +1,69 @@
+"""Processes under test, started in milliseconds: each is forked by one that has everything imported, the nest.
+
+An interpreter and the imports of a worker are 0.6 s of CPU, most of what such a test costs, and the same each time.
+What is forked is a process as any other: its own pid, connections, environment, working folder and standard streams;
+it runs the module's own `__main__`, can be signalled, frozen and killed, and has an exit code. It differs in what is
+imported already. So what a test proves about the start itself (its imports, its length, the memory of a whole
+process, what Python's own variables change) is started by `subprocess`.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from tests.starts.process import Nest, Process
+
+__all__ = ["Running", "close", "run", "start"]
+
+Command = Sequence[str | Path]
+Running = Process | subprocess.Popen[bytes]
+
+_nests: list[Nest] = []  # one in each process of the run, from the first start on
+
+
+def start(
+    command: Command,
+    *,
+    env: Mapping[str, str],
+    stdin: int = 0,
+    stdout: int = 1,
+    stderr: int = 2,
+    anew: bool = False,
+) -> Running:
+    """`python -m MODULE …` or a script of Python, with these file descriptors; without one, those of the run itself.
+
+    `anew`: by an interpreter of its own.
+    """
+    if anew or _changes_python(env):
+        return subprocess.Popen(command, env=env, stdin=stdin, stdout=stdout, stderr=stderr)
+    if not _nests:
+        _nests.append(Nest())
+    return _nests[0].start([str(part) for part in command], env, Path.cwd(), [stdin, stdout, stderr])
+
+
+def _changes_python(env: Mapping[str, str]) -> bool:
+    """Whether the interpreter itself would look into this environment when it starts."""
+    return (env.get("PYTHONPATH") or "") != os.environ.get("PYTHONPATH", "")
+
+
+def run(command: Command, *, env: Mapping[str, str], timeout: float) -> subprocess.CompletedProcess[str]:
+    """It, once it has ended, with what it said; nothing is on its stdin."""
+    with tempfile.TemporaryFile() as said, tempfile.TemporaryFile() as told, Path(os.devnull).open() as void:
+        process = start(command, env=env, stdin=void.fileno(), stdout=said.fileno(), stderr=told.fileno())
+        try:
+            code = process.wait(timeout)
+        finally:
+            process.kill()
+        said.seek(0)
+        told.seek(0)
+        return subprocess.CompletedProcess(command, code, said.read().decode(), told.read().decode())
+
+
+def close() -> None:
+    """End the nest, and what is left of its children."""
+    while _nests:
+        _nests.pop().close()
