@@ -14,7 +14,7 @@ import signal
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import astuple, dataclass, field
 from functools import lru_cache, wraps
 from hashlib import blake2b
@@ -24,6 +24,8 @@ from weakref import WeakKeyDictionary
 
 import psycopg
 from psycopg.pq import TransactionStatus
+
+from ledger.sent_ahead import SentAhead
 
 SHOWN_MAX = 90
 STEPS = ("connect", "send", "sendall", "recv", "recv_into")
@@ -72,9 +74,8 @@ class Observer:
             self._watch(
                 psycopg.Transaction, name, lambda own, *_, word=word: self._word(own.connection, word)
             )
-        self._watch(psycopg.Pipeline, "__enter__", lambda *_: nullcontext())  # nothing is sent
-        for name, word in (("sync", "SYNC"), ("__exit__", "WAIT FOR ALL")):
-            self._watch(psycopg.Pipeline, name, lambda own, *_, word=word: self._word(own._conn, word))
+        self._watch(SentAhead, "send", lambda ahead, words, _: self._sent(ahead, words))
+        self._watch(SentAhead, "wait_for_all", lambda ahead: self._word(ahead.driver, "WAIT FOR ALL"))
         for step in STEPS:
             self._watch(socket.socket, step, lambda sock, *args, step=step: self._step(sock, step, args))
         self._guard(psycopg.Connection)
@@ -124,6 +125,17 @@ class Observer:
             found = _found(cursor)
             self._roads[line] = self._meet(road, text, "after", found)
             self._forget_outside(line)
+
+    @contextmanager
+    def _sent(self, ahead: SentAhead, words: Any) -> Iterator[None]:
+        """What it will find is not known yet."""
+        line, text = ahead.driver, " ".join(str(words).split())
+        road, self._last[line] = self._roads.get(line, ""), text
+        self._meet(road, text, "before")
+        try:
+            yield
+        finally:
+            self._roads[line] = self._meet(road, text, "after", "sent")
 
     @contextmanager
     def _end(self, line: Any, word: str) -> Iterator[None]:
@@ -186,9 +198,6 @@ class Observer:
 
 
 def _found(cursor: Any) -> str:
-    """What a statement that is sent ahead will find is not known yet, or known by chance."""
-    if cursor.connection.pgconn.pipeline_status:
-        return "sent"
     return "found" if cursor.rowcount > 0 else "nothing"
 
 

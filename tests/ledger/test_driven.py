@@ -1,7 +1,8 @@
-"""Statements straight to the driver: the same rows and the same errors as any other transaction's."""
+"""Statements that nobody waits for: the same rows and the same errors as any other transaction's, only later."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from uuid import uuid4
 
@@ -9,8 +10,9 @@ import pytest
 import sqlalchemy as sa
 
 from ledger.database import Database, Transaction, sqlstate
-from ledger.driven import Driven
+from ledger.driven import sent_ahead
 from ledger.errors import Unavailable
+from ledger.sent_ahead import AHEAD_MAX, BYTES_MAX
 
 PUT = "INSERT INTO public.kept VALUES (:n)"
 
@@ -26,7 +28,9 @@ def kept(database: Database) -> Iterator[None]:
 
 def run(database: Database, body: Callable[[Transaction], object]) -> None:
     with database.transaction() as opened:
-        body(Driven(opened.connection))
+        opened.execute("SET LOCAL lock_timeout = '5s'")
+        with sent_ahead(opened) as tx:
+            body(tx)
 
 
 def refused(
@@ -83,7 +87,7 @@ def test_whoever_swallows_an_error_commits_nothing_either(database: Database) ->
             tx.one("SELECT 1 / :zero AS n", zero=0)
         tx.execute(PUT, n=2)
 
-    assert sqlstate(refused(database, sa.exc.DBAPIError, body)) == "25P02" and numbers(database) == []
+    assert sqlstate(refused(database, sa.exc.DBAPIError, body)) == "22012" and numbers(database) == []
 
 
 def test_what_the_commit_would_refuse_can_be_asked_before(database: Database) -> None:
@@ -115,3 +119,71 @@ def test_a_connection_that_breaks_is_a_database_that_is_away(database: Database)
 
     refused(database, Unavailable, body)
     assert numbers(database) == []
+
+
+def test_an_error_that_nobody_read_shows_at_the_end_and_nothing_is_kept(database: Database) -> None:
+    def body(tx: Transaction) -> None:
+        tx.execute(PUT, n=1)
+        tx.execute("SELECT 1 / :zero", zero=0)
+        for n in range(2, 3 * AHEAD_MAX):
+            tx.execute(PUT, n=n)
+
+    assert sqlstate(refused(database, sa.exc.DataError, body)) == "22012" and numbers(database) == []
+
+
+def test_more_than_is_sent_ahead_and_more_than_a_write_holds_all_arrives(database: Database) -> None:
+    def body(tx: Transaction) -> None:
+        brought = [tx.execute("SELECT length(:text) AS n, :n AS at", text="x" * n, n=n) for n in sizes]
+        assert [one.one() for one in brought] == [(n, n) for n in sizes]
+
+    sizes = [*range(2 * AHEAD_MAX), BYTES_MAX - 100, BYTES_MAX, 20_000, 1_000_000, 3]
+    run(database, body)
+
+
+def test_one_statement_with_values_of_other_types_is_parsed_anew(database: Database) -> None:
+    def body(tx: Transaction) -> None:
+        asked = [tx.execute("SELECT pg_typeof(:it)::text AS kind", it=it) for it in (1, 2, 1.5, uuid4(), 3)]
+        assert [one.scalar() for one in asked] == ["smallint"] * 2 + ["double precision", "uuid", "smallint"]
+
+    run(database, body)
+
+
+def test_what_is_under_way_never_makes_the_server_take_its_transaction_for_busy(database: Database) -> None:
+    """Else no limit of its own would end the transaction of a process that stands still."""
+
+    def body(tx: Transaction) -> None:
+        backend = tx.one("SELECT pg_backend_pid() AS pid").pid
+        for n in range(AHEAD_MAX - 1):
+            tx.execute("SELECT :n, :text", n=n, text="x" * 20 * n)
+            _until(
+                database,
+                "SELECT state = 'idle in transaction' FROM pg_stat_activity WHERE pid = :pid",
+                backend,
+            )
+
+    run(database, body)
+
+
+def test_the_servers_limit_for_an_idle_transaction_counts(database: Database) -> None:
+    def body(tx: Transaction) -> None:
+        tx.one("SELECT set_config('idle_in_transaction_session_timeout', '20ms', true)")
+        backend = tx.one("SELECT pg_backend_pid() AS pid").pid
+        tx.execute(PUT, n=1)
+        _until(database, "SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE pid = :pid)", backend)
+        tx.execute(PUT, n=2)
+
+    refused(database, Unavailable, body)
+    assert numbers(database) == []
+
+
+def _until(database: Database, asked: str, backend: int) -> None:
+    """On another thread, because this one holds a transaction open."""
+
+    def look() -> None:
+        while not database.run(lambda tx: tx.execute(asked, pid=backend).scalar()):
+            threading.Event().wait(0.001)
+
+    looking = threading.Thread(target=look)
+    looking.start()
+    looking.join(20)
+    assert not looking.is_alive()

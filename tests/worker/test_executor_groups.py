@@ -203,7 +203,7 @@ def test_an_apply_part_that_idles_in_its_transaction_fails(
     """The server cuts the connection; that must not look like a database that is away, or it would go on for ever."""
 
     def idle(tx: Transaction, event: Event, propose: Propose) -> None:
-        tx.execute("SET LOCAL idle_in_transaction_session_timeout = '50ms'")
+        tx.one("SELECT set_config('idle_in_transaction_session_timeout', '50ms', true)")
         threading.Event().wait(0.3)
 
     fine, broken = workshop.accept("good", "idle")
