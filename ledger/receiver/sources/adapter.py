@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any, ClassVar
 
 from ledger import payload
-from ledger.payload import Element, Malformed
+from ledger.payload import Element
 from ledger.receiver.log import note
 from ledger.receiver.sources.facts import Facts
 from ledger.receiver.sources.signing import SECRET_BYTES_MIN
@@ -19,8 +19,9 @@ from ledger.receiver.sources.terms import Identity as Identity
 from ledger.receiver.sources.terms import Item as Item
 from ledger.receiver.sources.terms import Unfit as Unfit
 from ledger.receiver.sources.terms import WrongOption as WrongOption
-from ledger.receiver.sources.terms import bound, bound_one_of_many, require_storable
 from ledger.receiver.sources.terms import require_id as require_id
+from ledger.receiver.sources.terms import require_storable
+from ledger.receiver.sources.together import events_together, read_together, taken
 from ledger.records import Delivery, Unusable, digest_of
 from ledger.settings import SourceSettings
 from ledger.settings.sources import Coded
@@ -86,13 +87,12 @@ class Adapter(ABC):
 
         An empty list is an authentic request without an event, as some senders use for a ping.
         """
-        arrival = Arrival(headers, body, received_at, target)
-        self.require_authentic(arrival)
-        return self.events(arrival)
+        (found,) = read_together(self, [Arrival(headers, body, received_at, target)])
+        return taken(found)
 
     def require_authentic(self, arrival: Arrival) -> None:
         """On the form that was signed. Raises Forged, and nothing else."""
-        if not self._is_authentic(arrival):
+        if not self.seems_authentic(arrival):
             raise Forged
 
     def found(self, headers: Headers, body: bytes) -> list[Item]:
@@ -104,34 +104,16 @@ class Adapter(ABC):
 
     def events(self, arrival: Arrival) -> list[Item]:
         """The events of an authentic body in its plain form. Raises Malformed, and nothing else."""
-        if not arrival.body:
-            raise Malformed("It is empty.")
-        try:
-            elements = self.elements(arrival)
-            bound(elements)
-        except Malformed:
-            raise
-        except Unfit as error:
-            return [self.unusable(str(error), arrival.body)]
-        except Exception as error:  # noqa: BLE001 - our fault; the event is kept, and nobody retries it for days
-            return [self._failed(error, arrival.body)]
-        return [self._item(arrival, element, index) for index, element in enumerate(elements)]
+        (found,) = events_together(self, [arrival])
+        return taken(found)
 
-    def _item(self, arrival: Arrival, element: Element, index: int) -> Item:
-        """A bad one goes to quarantine, its neighbours do not."""
-        try:
-            bound_one_of_many(element, arrival.body)
-            return self.delivery(self.identity(element.document, arrival), element, arrival.headers)
-        except Unfit as error:
-            return self.unusable(str(error), element.body, index)
-        except Exception as error:  # noqa: BLE001 - our fault; the neighbours are stored all the same
-            return self._failed(error, element.body, index)
-
-    def _failed(self, error: Exception, body: bytes, index: int = 0) -> Unusable:
+    def failed(self, error: Exception, body: bytes, index: int = 0) -> Unusable:
+        """What our own fault keeps from being read: it is kept, so that nobody retries it for days."""
         note("adapter failed", source=self.name, error=type(error).__name__)
         return self.unusable("Our reading of it failed. This is a fault in Not Twice.", body, index)
 
-    def _is_authentic(self, arrival: Arrival) -> bool:
+    def seems_authentic(self, arrival: Arrival) -> bool:
+        """As `is_authentic`, which may fail. Never raises."""
         try:
             return self.is_authentic(arrival)
         except Exception as error:  # noqa: BLE001 - a stranger must not be able to make a 500
