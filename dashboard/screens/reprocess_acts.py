@@ -7,6 +7,7 @@ from collections.abc import Callable
 import streamlit as st
 
 from dashboard import session
+from ledger import reprocess
 from ledger.database import Transaction
 from ledger.records import Act
 from ledger.views.reprocess import Run
@@ -32,3 +33,8 @@ def act_on(
     )
     st.session_state["rerun_told"] = (run.id, result, 0)
     return result
+
+
+def cancel(run: Run) -> None:
+    """Stop it before its next row, or withdraw what was asked for."""
+    act_on(run, "cancel a run", reprocess.cancel)

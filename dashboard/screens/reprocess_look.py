@@ -30,7 +30,10 @@ from ledger.views import review as views_review
 
 ROWS = 25
 MISSING = "Nothing was begun. Please say why."
-TRY = "The handlers run and all they did in the database is undone: what they would send is listed. Calls to a model are paid."
+TRY = (
+    "**Try it out first:** the handlers run, all they did in the database is undone, and what they would send is listed. "
+    "Calls to a model are made, and paid."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +90,10 @@ def _sentence(look: Look) -> None:
     staying = len(look.plan.rows) - going
     st.markdown(words.sentence(look.plan.wanted.mode, going, staying, people(look)))
     if look.plan.standing:
-        stand = ", ".join(f"{one.actions:,} {what(one.kind)} {one.state.replace('_', ' ')}" for one in look.plan.standing)  # fmt: skip
-        components.told("Their sends stand, and none goes out again:", stand)
+        stand = (
+            f"{what(one.kind)}, {one.state.replace('_', ' ')}: {one.actions:,}" for one in look.plan.standing
+        )
+        components.told("Their sends stand, and none goes out again:", "; ".join(stand))
     figures = session.figures().figures
     if figures is not None and not figures.workers:
         st.warning("No worker is alive. It begins when one runs.", icon=":material/hourglass_empty:")
@@ -199,9 +204,9 @@ def _ask(look: Look) -> None:
                 args=(look, mode),
             )
             if RunMode.PREVIEW in look.forms:
-                st.form_submit_button(
-                    "Try it out first", on_click=press, args=(look, RunMode.PREVIEW), help=TRY
-                )
+                st.form_submit_button("Try it out first", on_click=press, args=(look, RunMode.PREVIEW))
+        if RunMode.PREVIEW in look.forms:
+            st.caption(TRY)
     if st.session_state.pop("rerun_missing", False):
         st.warning(MISSING, icon=":material/edit:")
 

@@ -18,6 +18,7 @@ from ledger.views import reprocess as views_reprocess
 from ledger.views.reprocess import Finding, Row, Run
 
 ROWS = 25
+READ_MAX = 5
 HIDDEN = "hidden from your role"
 
 
@@ -28,6 +29,8 @@ def draw(run: Run) -> None:
     st.subheader("Row by row", anchor=False)
     _table(run, rows[:ROWS])
     _paging(run, place, rows)
+    if words.is_asked(run) and run.mode is RunMode.REPEAT:
+        _to_read(rows)
     found = session.read_soon(lambda tx: views_reprocess.findings(tx, run.id, role, limit=ROWS + 1))
     if found:
         _findings(found)
@@ -68,7 +71,21 @@ def frame(run: Run, rows: Sequence[Row]) -> pd.DataFrame:
     }
     if run.mode is not RunMode.REPEAT:
         del columns["Recipient"]
+    for name in () if words.has_begun(run) else ("Result", "What came of it"):
+        del columns[name]
     return pd.DataFrame(columns)
+
+
+def _to_read(rows: Sequence[Row]) -> None:
+    """Where the text of each can be read before anybody agrees to it."""
+    page = st.session_state["pages"]["review"]
+    with st.container(horizontal=True):
+        for row in rows[:READ_MAX]:
+            if row.action_id is not None:
+                query = {"send": str(row.action_id)}
+                st.page_link(
+                    page, label=f"Read send {row.action_id}", icon=":material/visibility:", query_params=query
+                )
 
 
 def _to(recipients: tuple[str, ...] | None) -> str:

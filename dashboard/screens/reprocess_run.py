@@ -9,7 +9,6 @@ from dashboard.components import database_gone, too_slow
 from dashboard.screens import reprocess_acts, reprocess_results, reprocess_runs, reprocess_second
 from dashboard.screens import reprocess_words as words
 from dashboard.words import many
-from ledger import reprocess
 from ledger.errors import TooSlow
 from ledger.records.reprocess import RunState
 from ledger.reprocess.requests import ASKERS, EVENT_ASKERS
@@ -18,27 +17,42 @@ from ledger.views.reprocess import Run
 
 
 def draw(run: Run) -> None:
-    with st.container(horizontal=True, vertical_alignment="center"):
-        reprocess_runs.back()
-    moving = _moves(run)
-    if not moving:
-        st.title(words.stands(run), anchor=False)
+    reprocess_runs.back()
+    st.fragment(_live, run_every=session.refresh_s() if _moves(run) else None)(run)
+
+
+def _live(drawn: Run) -> None:
+    """Anew every two seconds while it moves; when it has ended or somebody stopped it, the whole page once more."""
+    glance = session.figures()
+    if glance.gone_since is not None:
+        database_gone(glance.gone_since, None, session.refresh_s())
+        return
+    try:
+        run = session.read_soon(lambda tx: views_reprocess.run(tx, drawn.id)) or drawn
+        if run.state is not drawn.state or (_moves(drawn) and not _moves(run)):
+            st.rerun()
+        _page(run)
+    except TooSlow:
+        too_slow()
+
+
+def _page(run: Run) -> None:
+    st.title(words.stands(run), anchor=False)
     st.caption(f"**{words.MODES[run.mode]}.** {words.whose(run)} Times in UTC.")
     _told(run)
-    components.facts([("What was chosen", run.selection), *([] if _is_asked(run) else [("Why", run.why)])])
-    if _is_asked(run):
+    why = [] if words.is_asked(run) else [("Why", run.why)]  # a second person looks for themselves first
+    components.facts([("What was chosen", run.selection), *why])
+    if words.is_asked(run):
         reprocess_second.panel(run)
-    st.fragment(_live, run_every=session.refresh_s() if moving else None)(run)
+    if words.has_begun(run):
+        st.progress(run.over / max(run.over + run.waiting + run.working, 1), text=words.results(run))
+        _stop(run)
+    reprocess_results.draw(run)
 
 
 def _moves(run: Run) -> bool:
     """Whether more becomes of it by itself: rows under way end after a stop as well."""
     return run.state is RunState.RUNNING or run.working > 0
-
-
-def _is_asked(run: Run) -> bool:
-    """While a second person is to look for themselves, the asker's words stay folded."""
-    return run.state is RunState.WAITING and not run.has_expired
 
 
 def _told(run: Run) -> None:
@@ -54,41 +68,13 @@ def _told(run: Run) -> None:
         )
 
 
-# ── How far it is ─────────────────────────────────────────────────────────────────────────────────────
-
-
-def _live(drawn: Run) -> None:
-    """Anew every two seconds while it moves; when it has ended or somebody stopped it, the whole page once more."""
-    glance = session.figures()
-    if glance.gone_since is not None:
-        database_gone(glance.gone_since, None, session.refresh_s())
-        return
-    try:
-        run = session.read_soon(lambda tx: views_reprocess.run(tx, drawn.id)) or drawn
-        if run.state is not drawn.state or (_moves(drawn) and not _moves(run)):
-            st.rerun()
-        if _moves(run):
-            st.title(words.stands(run), anchor=False)
-        st.progress(run.over / max(run.rows, 1), text=words.results(run))
-        _stop(run)
-        reprocess_results.draw(run)
-    except TooSlow:
-        too_slow()
-
-
 def _stop(run: Run) -> None:
-    if session.chosen().role not in ASKERS.get(run.mode, EVENT_ASKERS):
+    may = session.chosen().role in ASKERS.get(run.mode, EVENT_ASKERS)
+    if not may or run.state is not RunState.RUNNING:
         return
-    if run.state is RunState.RUNNING:
-        with st.container(horizontal=True, vertical_alignment="center"):
-            label = "Stop after the current one"
-            st.button(
-                label, icon=":material/stop_circle:", key=f"stop_{run.id}", on_click=_cancel, args=(run,)
-            )
-            st.caption(words.stop(run), width="content")
-    elif _is_asked(run) and run.asker_id == session.me().id:
-        st.button("Withdraw the request", key=f"stop_{run.id}", on_click=_cancel, args=(run,))
-
-
-def _cancel(run: Run) -> None:
-    reprocess_acts.act_on(run, "cancel a run", reprocess.cancel)
+    with st.container(horizontal=True, vertical_alignment="center"):
+        label = "Stop after the current one"
+        st.button(
+            label, icon=":material/stop_circle:", key=f"stop_{run.id}", on_click=reprocess_acts.cancel, args=(run,)
+        )  # fmt: skip
+        st.caption(words.stop(run), width="content")

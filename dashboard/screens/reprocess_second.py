@@ -53,6 +53,7 @@ def _void(run: Run) -> str:
 def _own(run: Run) -> None:
     st.markdown(f"**Asked at {clock(run.asked_at, run.now)} UTC. Nothing has begun.** {_ends(run)}")
     st.caption("You asked for this yourself. Somebody else must agree.")
+    st.button("Withdraw the request", key=f"stop_{run.id}", on_click=reprocess_acts.cancel, args=(run,))
 
 
 def _ends(run: Run) -> str:

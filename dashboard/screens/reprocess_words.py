@@ -56,6 +56,16 @@ def state(run: Run) -> str:
             return "Nobody agreed in time" if run.has_expired else "Waits for a second person"
 
 
+def is_asked(run: Run) -> bool:
+    """A second person may answer now."""
+    return run.state is RunState.WAITING and not run.has_expired
+
+
+def has_begun(run: Run) -> bool:
+    """Whether any row may have a result by work, not only by being left out from the first."""
+    return run.state in (RunState.RUNNING, RunState.DONE, RunState.CANCELLED)
+
+
 def things(mode: RunMode, n: int) -> str:
     """`1 result`, `3 e-mails`."""
     return many(n, "e-mail") if mode is RunMode.REPEAT else many(n, "result")

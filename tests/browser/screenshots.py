@@ -17,16 +17,18 @@ from playwright.sync_api import Browser, Page
 from ledger import schema
 from ledger.database import Database
 from ledger.embedded import Cluster
-from tests.browser import shots_desk, shots_events, shots_record
+from tests.browser import shots_desk, shots_events, shots_record, shots_reprocess
 from tests.browser.shots import Album, Ids, Shot
 from tests.browser.stage import HOUSE, WAIT_MS, browser, console, settled
 
 IMAGES = HOUSE / "docs" / "images"
 ALBUMS: tuple[Album, ...] = (
     *shots_events.EMPTY_ALBUMS,
+    *shots_reprocess.EMPTY_ALBUMS,
     *shots_desk.ALBUMS,
     *shots_events.ALBUMS,
     *shots_record.ALBUMS,
+    *shots_reprocess.ALBUMS,
 )
 
 

@@ -106,7 +106,7 @@ def test_a_plan_says_of_each_row_whether_it_runs_and_that_nothing_is_sent(shop: 
     at = planned(app, one, two, pending)
     words = "2 results will be worked out again, 1 stays as it is. **Nothing will be sent.**"
     assert words in said(at)
-    assert "2 receipt sent" in said(at).lower()
+    assert "Receipt, sent: 2" in said(at)
     rows = table(at).to_dict("records")
     assert [(row["Event"], row["Will it run"], row["Why not"], row["Recipient"]) for row in rows] == [
         (str(pending), ["No"], "It waits for its turn already.", "nobody"),

@@ -201,7 +201,7 @@ OURS = {
         "evidence_until",
         "state",
     ),
-    *("over", "skipped", "working", "waiting", "mark"),
+    *("over", "skipped", "working", "waiting", "mark", "action_id"),
     *("event_id", "day", "about_sends", "conflicts", "quarantine"),
     *("transaction_s", "bytes", "hour"),
     *("configured_at", "heading", "backdated", "sequence", "looked_to", "since", "until", "entity_id"),
