@@ -103,6 +103,15 @@ def requeue(tx: Transaction, event_id: int, version: int, act: Act) -> int:
 def _too_late(
     tx: Transaction, event_id: int, version: int, row: sa.Row[Any] | None
 ) -> AlreadyDecided | NotNow | Stale:
+    if first := somebody_first(tx, event_id, version):
+        return first
+    if row is None or row.state != EventState.FAILED:
+        return NotNow(f"It is not set aside: it is {row.state if row else 'gone'}. Nothing was done.")
+    return Stale("This event changed while you had it open. Nothing was done; look at it as it is now.")
+
+
+def somebody_first(tx: Transaction, event_id: int, version: int) -> AlreadyDecided | None:
+    """What the loser of a race is told: who changed the event after this version, if a person did."""
     first = tx.first(
         """SELECT a.act, a.at, p.name FROM nottwice.audit a JOIN nottwice.people p ON p.id = a.person_id
            WHERE a.entity = 'event' AND a.entity_id = :id AND a.outcome = 'done' AND a.entity_version > :version
@@ -110,12 +119,12 @@ def _too_late(
         id=event_id,
         version=version,
     )
-    if first is not None:
-        words = f"Not done. {first.name} was first: {first.act}, at {first.at:%H:%M:%S} UTC. Nothing was done twice."
-        return AlreadyDecided(words, who=first.name, what=first.act, at=first.at)
-    if row is None or row.state != EventState.FAILED:
-        return NotNow(f"It is not set aside: it is {row.state if row else 'gone'}. Nothing was done.")
-    return Stale("This event changed while you had it open. Nothing was done; look at it as it is now.")
+    if first is None:
+        return None
+    words = (
+        f"Not done. {first.name} was first: {first.act}, at {first.at:%H:%M:%S} UTC. Nothing was done twice."
+    )
+    return AlreadyDecided(words, who=first.name, what=first.act, at=first.at)
 
 
 # An event or an action needs an owner with a lease, a next-try time, a final state or a review flag. The first part

@@ -55,6 +55,8 @@ EVENT_TRANSITIONS: tuple[Transition, ...] = (
     Transition("processing", "rescue", "failed"),
     Transition("processing", "set_aside", "failed"),
     Transition("failed", "requeue", "pending"),
+    Transition("pending", "put_aside", "failed"),  # by a person, as is requeue
+    Transition("processing", "put_aside", "failed"),
     Transition("completed", "recompute", "pending"),
     Transition("processing", "set_aside", "completed"),  # of a recompute that failed: it stands as before
     Transition("processing", "retry_later", "completed"),

@@ -20,6 +20,8 @@ CLAIM_ENDINGS: dict[str, tuple[str, State, str]] = {
     "unavailable": ("Put off after {took}, not counted as a try", "waiting", "…"),
     "handed_back": ("Handed back after {took}: the worker was going", "waiting", "↩"),
     "rescued": ("Its worker gave no more sign; taken back after {took}", "person", "↯"),
+    "taken_back": ("Handed back by a person after {took}", "person", "↩"),
+    "put_aside": ("Set aside by a person after {took}", "person", "■"),
 }
 SEND_STATES: dict[str, tuple[str, State]] = {
     ActionState.PROPOSED: ("○ to approve", "person"),

@@ -174,6 +174,6 @@ def test_each_function_makes_its_own_steps_and_raises_the_version(book: Ledger, 
 
 
 def test_every_transition_of_the_table_was_walked() -> None:
-    """`requeue` and `recompute` have their own tests, under a person's role and in a run."""
+    """`requeue`, `put_aside` and `recompute` have their own tests, under a person's role and in a run."""
     walked = {deed.split()[0] for deed in DEEDS}
-    assert {step.by for step in EVENT_TRANSITIONS} - walked == {"requeue", "recompute"}
+    assert {step.by for step in EVENT_TRANSITIONS} - walked == {"requeue", "put_aside", "recompute"}
