@@ -1,0 +1,318 @@
+"""What is stuck, why nobody has taken it, and what would free it: all that the Stuck work page says, as facts.
+
+Works under any person's database role; no body, no recipient and no token is read. Which rows: `stuck_found`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from ledger import pauses, restored
+from ledger.database import Transaction
+from ledger.pauses import Pause
+from ledger.rows import made
+from ledger.views.stuck_found import SEGMENTS, Filter, Kind, Place, Segment, found, values
+
+COUNTED_MAX = 10_000
+ERRORS_MAX = 20
+EVERYTHING = Filter()
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """How much is in each segment, events and sends together; COUNTED_MAX + 1 stands for more than that.
+
+    `expired` of `past` have outlived their lease, the others are close to its end. `given_up` of `aside` are sends.
+    """
+
+    past: int
+    aside: int
+    unhandled: int
+    waiting: int
+    expired: int
+    given_up: int
+
+    @property
+    def stuck(self) -> int:
+        """What no worker will finish without something changing, as the Overview counts it."""
+        return self.expired + self.aside - self.given_up + self.unhandled
+
+
+@dataclass(frozen=True, slots=True)
+class Takers:
+    """Who handles a kind: whether a running worker does, else which one did last, and when it was there last."""
+
+    running: bool
+    last: str
+    last_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What decides about every row: who works, when the next sweep may take something back, what holds sends.
+
+    `resume_at` is in the future after an outage only: until then living workers renew, and nothing is taken back.
+    """
+
+    now: datetime
+    running: int
+    resume_at: datetime | None
+    held: str
+    pauses: Mapping[str, Pause]
+
+
+@dataclass(frozen=True, slots=True)
+class ByHand:
+    """Who set it aside, when and why."""
+
+    who: str
+    at: datetime
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class StuckEvent:
+    """One event. `worker` has it in hand, and gave its last sign at `worker_seen_at`; `ahead_*` is whom it waits for."""
+
+    id: int
+    version: int
+    state: str
+    mode: str
+    namespace: str
+    source: str
+    type: str
+    event_key: str
+    accepted_at: datetime
+    attempts: int
+    attempts_max: int
+    alone: bool
+    claimed_at: datetime | None
+    lease_until: datetime | None
+    due_at: datetime | None
+    ended_at: datetime | None
+    last_error: str
+    waits_behind: int
+    ahead_key: str
+    ahead_state: str
+    worker: str
+    worker_seen_at: datetime | None
+    place: Place
+    now: datetime
+    takers: Takers | None = None
+    by_hand: ByHand | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StuckSend:
+    """One send. `started`: its call may be under way, so nobody may simply try it again."""
+
+    id: int
+    version: int
+    state: str
+    kind: str
+    about: str
+    provider: str
+    account: str
+    event_id: int | None
+    content_digest: bytes
+    created_at: datetime
+    attempts: int
+    lease_until: datetime | None
+    due_at: datetime | None
+    retry_until: datetime
+    settled_at: datetime | None
+    started: bool
+    last_error: str
+    worker: str
+    worker_seen_at: datetime | None
+    place: Place
+    now: datetime
+
+
+Row = StuckEvent | StuckSend
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    rows: tuple[Row, ...]
+    more: bool
+    around: Surroundings
+
+
+EVENT_ROWS = """
+WITH found AS MATERIALIZED ({found})
+SELECT e.id, e.version, e.state, e.mode, e.namespace, e.source, e.type, e.event_key, e.accepted_at, e.attempts, e.attempts_max, e.alone,
+       e.claimed_at, e.lease_until, e.due_at, e.ended_at, coalesce(e.last_error, '') AS last_error, e.waits_behind,
+       coalesce(ahead.event_key, '') AS ahead_key, coalesce(ahead.state, '') AS ahead_state,
+       coalesce(w.name, '') AS worker, w.seen_at AS worker_seen_at, f.at, now() AS now
+FROM found f JOIN nottwice.events e ON e.id = f.id
+LEFT JOIN nottwice.workers w ON w.id = e.claimed_by
+LEFT JOIN nottwice.events ahead ON ahead.id = e.waits_behind AND e.waits_behind <> 0
+ORDER BY f.at, e.id
+"""
+SEND_ROWS = """
+WITH found AS MATERIALIZED ({found})
+SELECT a.id, a.version, a.state, a.kind, a.about, a.provider, a.account, a.event_id, a.content_digest, a.created_at, a.attempts,
+       a.lease_until, a.due_at, a.retry_until, a.settled_at, coalesce(t.reason, '') AS last_error,
+       coalesce(t.answered_at IS NULL AND t.abandoned_at IS NULL, false) AS started,
+       coalesce(w.name, '') AS worker, w.seen_at AS worker_seen_at, f.at, now() AS now
+FROM found f JOIN nottwice.actions a ON a.id = f.id
+LEFT JOIN nottwice.workers w ON w.id = a.claimed_by
+LEFT JOIN LATERAL (SELECT s.reason, s.answered_at, s.abandoned_at FROM nottwice.action_attempts s
+                   WHERE s.action_id = a.id ORDER BY s.id DESC LIMIT 1) AS t ON true
+ORDER BY f.at, a.id
+"""
+COUNT = "SELECT count(*) AS n FROM ({found}) AS found"
+# Of those that are close to the end of their lease, how many have outlived it.
+EXPIRED = """
+SELECT (SELECT count(*) FROM (SELECT FROM nottwice.events WHERE state = 'processing' AND lease_until < now() LIMIT :most) AS e)
+     + (SELECT count(*) FROM (SELECT FROM nottwice.actions WHERE state = 'sending' AND lease_until < now() LIMIT :most) AS s) AS n
+"""
+TAKERS = """
+SELECT h.pair, bool_or(w.stopped_at IS NULL AND w.seen_at > now() - make_interval(secs => :silent_s)) AS running,
+       (array_agg(w.name ORDER BY coalesce(w.stopped_at, w.seen_at) DESC))[1] AS last, max(coalesce(w.stopped_at, w.seen_at)) AS last_at
+FROM nottwice.workers w, unnest(w.handles) AS h(pair)
+WHERE w.kind = 'worker' AND h.pair = ANY (CAST(:pairs AS text[])) GROUP BY h.pair
+"""
+AROUND = """
+SELECT now() AS now, (SELECT resume_at FROM nottwice.maintenance WHERE duty = 'sweep') AS resume_at,
+       (SELECT count(*) FROM nottwice.workers WHERE kind = 'worker' AND stopped_at IS NULL
+          AND seen_at > now() - make_interval(secs => :silent_s)) AS running
+"""
+BY_HAND = """
+SELECT DISTINCT ON (a.entity_id) a.entity_id, a.act, a.at, a.why, a.entity_version, p.name
+FROM nottwice.audit a JOIN nottwice.people p ON p.id = a.person_id
+WHERE a.entity = 'event' AND a.entity_id = ANY (CAST(:ids AS bigint[])) AND a.outcome = 'done' AND a.entity_version IS NOT NULL
+ORDER BY a.entity_id, a.id DESC
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """From the configuration: a lease's length, from when work waits too long, and from when a worker is silent."""
+
+    lease_s: float
+    waiting_s: float
+    silent_s: float
+
+
+def sizes(tx: Transaction, limits: Limits, wanted: Filter = EVERYTHING) -> Sizes:
+    """How much is stuck. Counts nothing beyond COUNTED_MAX."""
+    counted = {segment: _count(tx, "event", segment, wanted, limits) for segment in SEGMENTS}
+    sends = {segment: _count(tx, "send", segment, wanted, limits) for segment in SEGMENTS}
+    return Sizes(
+        **{segment: min(COUNTED_MAX + 1, counted[segment] + sends[segment]) for segment in SEGMENTS},
+        expired=min(COUNTED_MAX + 1, int(tx.one(EXPIRED, most=COUNTED_MAX + 1).n)),
+        given_up=sends["aside"],
+    )
+
+
+def page(
+    tx: Transaction,
+    segment: Segment,
+    limits: Limits,
+    wanted: Filter = EVERYTHING,
+    *,
+    after: Place | None = None,
+    most: int = 25,
+) -> Page:
+    """The next rows of a segment, what has waited longest first."""
+    rows: list[Row] = [*_events(tx, segment, wanted, after, most + 1, limits)]
+    rows += _sends(tx, segment, wanted, after, most + 1, limits)
+    ordered = sorted(rows, key=lambda row: (row.place.at, row.place.kind, row.id))
+    return Page(tuple(ordered[:most]), len(ordered) > most, around(tx, limits))
+
+
+def one_event(tx: Transaction, event_id: int, limits: Limits) -> tuple[StuckEvent, Surroundings] | None:
+    """One event as it stands now, stuck or not."""
+    by_id = "SELECT e.id, e.accepted_at AS at FROM nottwice.events e WHERE e.id = :id"
+    rows = tx.all(EVENT_ROWS.format(found=by_id), id=event_id)
+    told = _told(tx, rows, limits)
+    return (told[0], around(tx, limits)) if told else None
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """One try that did not end well, or was ended."""
+
+    attempt: int
+    ending: str
+    worker: str
+    claimed_at: datetime
+    ended_at: datetime
+    error: str
+
+
+def failures(tx: Transaction, event_id: int) -> list[Failure]:
+    """Its tries, the newest first, at most ERRORS_MAX."""
+    rows = tx.all(
+        """SELECT a.attempt, a.ending, coalesce(w.name, '') AS worker, a.claimed_at, a.ended_at, coalesce(a.error, '') AS error
+           FROM nottwice.event_attempts a LEFT JOIN nottwice.workers w ON w.id = a.worker
+           WHERE a.event_id = :id ORDER BY a.id DESC LIMIT :most""",
+        id=event_id,
+        most=ERRORS_MAX,
+    )
+    return [made(Failure, row) for row in rows]
+
+
+def around(tx: Transaction, limits: Limits) -> Surroundings:
+    row = tx.one(AROUND, silent_s=limits.silent_s)
+    held = {pause.account: pause for pause in pauses.standing(tx)}
+    return Surroundings(row.now, row.running, row.resume_at, restored.why_held(tx), held)
+
+
+def _count(tx: Transaction, kind: Kind, segment: Segment, wanted: Filter, limits: Limits) -> int:
+    sql = found(kind, segment, wanted)
+    told = values(kind, wanted, None, COUNTED_MAX + 1, lease_s=limits.lease_s, waiting_s=limits.waiting_s)
+    return int(tx.one(COUNT.format(found=sql), **told).n) if sql else 0
+
+
+def _events(
+    tx: Transaction, segment: Segment, wanted: Filter, after: Place | None, most: int, limits: Limits
+) -> list[StuckEvent]:
+    told = values("event", wanted, after, most, lease_s=limits.lease_s, waiting_s=limits.waiting_s)
+    return _told(tx, tx.all(EVENT_ROWS.format(found=found("event", segment, wanted)), **told), limits)
+
+
+def _told(tx: Transaction, rows: Sequence[Any], limits: Limits) -> list[StuckEvent]:
+    """With who would take each, and who set it aside."""
+    takers = _takers(tx, {f"{row.source} {row.type}" for row in rows if row.state == "pending"}, limits)
+    aside = [row.id for row in rows if row.state == "failed"]
+    hands = {row.entity_id: row for row in tx.all(BY_HAND, ids=aside)} if aside else {}
+    return [
+        made(
+            StuckEvent,
+            row,
+            place=Place(row.at, "event", row.id),
+            takers=takers.get(f"{row.source} {row.type}"),
+            by_hand=_by_hand(hands.get(row.id), row.version),
+        )
+        for row in rows
+    ]
+
+
+def _takers(tx: Transaction, pairs: set[str], limits: Limits) -> dict[str, Takers]:
+    rows = tx.all(TAKERS, pairs=list(pairs), silent_s=limits.silent_s) if pairs else []
+    return {row.pair: made(Takers, row) for row in rows}
+
+
+def _by_hand(last: Any, version: int) -> ByHand | None:
+    """A person's last act, where it is what brought the event here."""
+    if last is None or last.act != "set aside" or last.entity_version != version:
+        return None
+    return ByHand(last.name, last.at, last.why)
+
+
+def _sends(
+    tx: Transaction, segment: Segment, wanted: Filter, after: Place | None, most: int, limits: Limits
+) -> list[StuckSend]:
+    sql = found("send", segment, wanted)
+    told = values("send", wanted, after, most, lease_s=limits.lease_s, waiting_s=limits.waiting_s)
+    rows = tx.all(SEND_ROWS.format(found=sql), **told) if sql else []
+    return [
+        made(StuckSend, row, place=Place(row.at, "send", row.id), content_digest=bytes(row.content_digest))
+        for row in rows
+    ]
