@@ -14,7 +14,7 @@ st.set_page_config(page_title="Not Twice", page_icon=str(Path(__file__).with_nam
 
 from dashboard import session  # noqa: E402 - the page must be configured before anything draws
 from dashboard.components import database_gone, style  # noqa: E402
-from dashboard.screens import audit, events, health, me, overview, reprocess, review  # noqa: E402
+from dashboard.screens import audit, events, health, me, overview, reprocess, review, stuck  # noqa: E402
 from dashboard.words import named  # noqa: E402
 from ledger.errors import Misconfigured, Unavailable  # noqa: E402
 from ledger.records import Role  # noqa: E402
@@ -52,7 +52,8 @@ def _refuse_beyond_loopback() -> None:
 def _navigate() -> None:
     who, figures = session.chosen(), session.figures().figures
     waiting = figures.for_people if figures else 0
-    st.session_state["drawn_waiting"] = waiting
+    stuck_now = figures.stuck if figures else 0
+    st.session_state["drawn_waiting"], st.session_state["drawn_stuck"] = waiting, stuck_now
 
     def home() -> None:  # the default page has no address of its own, so it must not be a real one
         st.switch_page(pages[FIRST_PAGE.get(who.role, "overview")])
@@ -62,6 +63,9 @@ def _navigate() -> None:
         "overview": st.Page(overview.page, title="Overview", url_path="overview"),
         "review": st.Page(
             review.page, title=f"Review · {waiting}" if waiting else "Review", url_path="review"
+        ),
+        "stuck": st.Page(
+            stuck.page, title=f"Stuck work · {stuck_now}" if stuck_now else "Stuck work", url_path="stuck"
         ),
         "events": st.Page(events.page, title="Events", url_path="events"),
         "reprocess": st.Page(reprocess.page, title="Reprocess", url_path="reprocess"),

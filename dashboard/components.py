@@ -198,6 +198,22 @@ def outcome(result: session.Result, thing: Thing = "send") -> None:
             pass
 
 
+def in_short(result: session.Result) -> str:
+    """Why one of several was not carried out, in one sentence of ours."""
+    match result:
+        case session.Lost():
+            return f"{named(result.who)} was first, at {clock_s(result.at)} UTC."
+        case session.Twice():
+            return f"Already done: {_did(result.what)} at {clock_s(result.at)} UTC."
+        case session.Changed():
+            return "It changed while you had it open."
+        case session.Refused():
+            return harmless(result.message)
+        case session.TryAgain():
+            return result.sentence
+    return "Done."
+
+
 def _lost(result: session.Lost) -> str:
     after_s = (result.tried_at - result.at).total_seconds()
     before = (
@@ -223,7 +239,6 @@ DID = {
     "declined": "declined this",
     "taken back": "took this back",
     "opened again": "opened this again",
-    "try again": "had this tried again",
     "asked a second person: send again with a new key": "asked a second person about this",
     "agreed": "agreed to this",
     "agreed: send again with a new key": "agreed to a new key",
@@ -248,6 +263,9 @@ DID = {
     "asked a second person: repeat external actions": "asked a second person about this",
     "asked a second person: recompute local results": "asked a second person about this",
     "asked a second person: preview a recompute with its handlers": "asked a second person about this",
+    "try again": "had this tried again",
+    "set aside": "set this aside",
+    "hand back": "handed this back",
 }
 
 

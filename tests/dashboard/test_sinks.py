@@ -205,6 +205,7 @@ OURS = {
     *("event_id", "day", "about_sends", "conflicts", "quarantine"),
     *("transaction_s", "bytes", "hour"),
     *("configured_at", "heading", "backdated", "sequence", "looked_to", "since", "until", "entity_id"),
+    *("sweep_s", "attempt"),
 }
 
 

@@ -1,0 +1,109 @@
+"""What the page shows is read once and kept, so that what a person picks from is what they saw; `again` reads anew.
+
+The kept page has a number of its own, which is in the table's key: a selection never outlives the rows it was made on.
+What the address says (segment, source, type) and where this session has paged to decide which page it is.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+import streamlit as st
+
+from dashboard import session
+from dashboard.screens.stuck_words import Pace
+from ledger.views import stuck as views_stuck
+from ledger.views.stuck import Limits, Page, Row, Sizes
+from ledger.views.stuck_found import SEGMENTS, Filter, Place, Segment
+
+ROWS_SHOWN = 25
+TEXT_MAX = 200
+FRESH_S = 2.0  # what nobody has picked from is read anew by a run after that
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """One page as it was read. `asked` is what was asked for, `number` tells one reading from the next."""
+
+    asked: tuple[Segment, Filter, Place | None]
+    page: Page
+    sizes: Sizes
+    read_at: float
+    number: int
+
+    @property
+    def age_s(self) -> float:
+        return time.monotonic() - self.read_at
+
+
+def segment() -> Segment:
+    asked = st.query_params.get("show", "")
+    return next((name for name in SEGMENTS if name == asked), "past")
+
+
+def wanted() -> Filter:
+    given = (st.query_params.get(name, "")[:TEXT_MAX].strip() for name in ("source", "type"))
+    return Filter(*given)
+
+
+def limits() -> Limits:
+    settings = session.house().settings
+    silent_s = min(settings.worker.lease_s, settings.alerts.worker_silent_s)
+    return Limits(settings.worker.lease_s, settings.alerts.pending_s, silent_s)
+
+
+def pace() -> Pace:
+    settings = session.house().settings
+    return Pace(max(settings.worker.sweep_s, settings.worker.patience_s), settings.alerts.pending_s)
+
+
+def places() -> list[Place]:
+    """Where each page so far ended."""
+    found: list[Place] = st.session_state.get("stuck_places") or []
+    return found
+
+
+def chosen() -> tuple[int, ...]:
+    """The rows that were picked, by their place in the kept page's list of ids; an event and a send may share a number."""
+    picked: tuple[int, ...] = st.session_state.get("stuck_chosen") or ()
+    return picked
+
+
+def kept() -> Kept:
+    """The page to draw. Raises TooSlow, and Unavailable where there is none yet."""
+    asked = (segment(), wanted(), (places() or [None])[-1])
+    old: Kept | None = st.session_state.get("stuck_kept")
+    if old is not None and old.asked == asked and (chosen() or gone() or old.age_s < FRESH_S):
+        return old
+    page, sizes = session.read_soon(
+        lambda tx: (
+            views_stuck.page(tx, asked[0], limits(), asked[1], after=asked[2], most=ROWS_SHOWN),
+            views_stuck.sizes(tx, limits(), asked[1]),
+        )
+    )
+    new = Kept(asked, page, sizes, time.monotonic(), (old.number if old else 0) + 1)
+    st.session_state["stuck_kept"] = new
+    st.session_state["stuck_chosen"] = ()
+    return new
+
+
+def picked(now: Kept) -> list[Row]:
+    return [now.page.rows[place] for place in chosen() if place < len(now.page.rows)]
+
+
+def gone() -> bool:
+    """Whether the database cannot be reached: what was read stays, and nothing can be done with it."""
+    return session.figures().gone_since is not None
+
+
+def again() -> None:
+    """What was picked is let go, and the next run reads."""
+    st.session_state["stuck_chosen"] = ()
+    st.session_state.pop("stuck_kept", None)
+
+
+def from_the_start() -> None:
+    st.session_state.pop("stuck_places", None)
+    st.session_state.pop("stuck_told", None)
+    again()

@@ -1,0 +1,353 @@
+"""The Stuck work page: what each segment says, what may be done with what was picked, by whom, and who is told what."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from ledger import people, recovery
+from ledger.database import Database
+from ledger.records import Act, Person, Role
+from tests.dashboard.conftest import App
+from tests.fix_events import worker
+from tests.fix_seed import House
+from tests.fix_stuck import Stuck
+
+SUPPORT, ADMIN, ENGINEER = 0, 1, 2
+NOTHING = "There is nothing here, or you may not see it."
+
+
+@pytest.fixture
+def stuck(house: House) -> Stuck:
+    return Stuck(house)
+
+
+def title(at: AppTest) -> str:
+    assert not at.exception, at.exception
+    return str(at.title[0].value)
+
+
+def rows(at: AppTest) -> list[dict[str, str]]:
+    assert not at.exception, at.exception
+    table: Any = at.dataframe[0].value
+    return [dict(row) for row in table.to_dict("records")]
+
+
+def words(at: AppTest) -> str:
+    """All that stands on the page outside its tables."""
+    assert not at.exception, at.exception
+    shown = [str(element.proto.body) for element in at.get("html")]
+    return " ".join(
+        shown
+        + [
+            str(b.value)
+            for kind in ("caption", "markdown", "info", "success", "warning")
+            for b in at.get(kind)
+        ]
+    )
+
+
+def picks(at: AppTest, *places: int) -> AppTest:
+    """As a click on rows does: its callback notes them, then the page runs."""
+    at.session_state["stuck_chosen"] = places
+    return at.run()
+
+
+def buttons(at: AppTest) -> list[str]:
+    return [button.label for button in at.button if str(button.key).startswith("stuck_do_")]
+
+
+def audited(database: Database) -> list[tuple[Any, ...]]:
+    found = database.run(
+        lambda tx: tx.all("SELECT entity, entity_id, act, outcome, why FROM nottwice.audit ORDER BY id")
+    )
+    return [tuple(row) for row in found]
+
+
+def does(at: AppTest, deed: str, why: str = "it hangs") -> AppTest:
+    """Press, say why, press the button that names the act."""
+    at.button(key=f"stuck_do_{deed}").click().run()
+    at.text_input(key=f"stuck_why_bar_{deed}").input(why)
+    (submit,) = (b for b in at.button if str(b.key).startswith(f"FormSubmitter:stuck_form_bar_{deed}"))
+    return submit.click().run()
+
+
+# ── What it says ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_house_in_order_says_what_would_show_here(app: App, stuck: Stuck) -> None:
+    at = app("stuck", person=ENGINEER)
+    assert title(at) == "Nothing is stuck."
+    assert "A worker that gives no sign until its lease ends has lost its work" in words(at)
+    assert not at.dataframe and "Open the oldest" not in [b.label for b in at.button]
+
+
+def test_the_heading_counts_and_says_what_frees_itself(app: App, stuck: Stuck) -> None:
+    stuck.in_hand("over", left_s=-14.0)
+    stuck.failed("evt_1")
+    stuck.unhandled("evt_2")
+    stuck.overdue("late")
+    at = app("stuck", person=ENGINEER)
+    assert title(at) == "3 pieces of work are stuck. 1 frees itself within 5 s. 1 waits too long."
+    labels = [option.content for option in at.get("button_group")[0].proto.options]
+    assert labels == ["Past its lease · 1", "Set aside · 1", "Nobody handles · 1", "Waiting too long · 1"]
+
+
+def test_a_lease_that_ended_says_when_it_is_taken_back(app: App, stuck: Stuck) -> None:
+    stuck.in_hand("over", left_s=-14.0)
+    stuck.in_hand("ageing", left_s=10.0)
+    over, ageing = rows(app("stuck", person=ENGINEER))
+    assert over["Why nobody has taken it"].startswith("Lease ended 1")
+    assert "s ago; last sign " in over["Why nobody has taken it"]
+    assert over["What happens next"] == "The next sweep takes it within 5 s."
+    assert (over["What"], over["Tries"], over["Worker"]) == ("invoice.paid over", "1 of 5", "w-3f9a")
+    assert ageing["Why nobody has taken it"].startswith("Its worker gave a sign ")
+    assert ageing["What happens next"].startswith("Lease ends in ")
+
+
+def test_without_a_worker_nothing_frees_itself(app: App, stuck: Stuck) -> None:
+    stuck.in_hand("over", left_s=-14.0)
+    stuck.overdue("late")
+    stuck.house.run("UPDATE nottwice.workers SET seen_at = now() - interval '10 min'")
+    at = app("stuck", person=ENGINEER)
+    assert title(at) == "1 piece of work is stuck. 1 waits too long."
+    assert rows(at)[0]["What happens next"] == "No worker runs, so no sweep comes. Start one."
+    (late,) = rows(app("stuck", person=ENGINEER, show="waiting"))
+    assert late["Why nobody has taken it"] == "No worker runs."
+
+
+def test_after_an_outage_workers_have_their_time_to_renew(app: App, stuck: Stuck) -> None:
+    stuck.in_hand("over", left_s=-14.0)
+    stuck.house.run(
+        "INSERT INTO nottwice.maintenance (duty, resume_at) VALUES ('sweep', now() + interval '50 s')"
+    )
+    at = app("stuck", person=ENGINEER)
+    assert title(at) == "1 piece of work is stuck."
+    assert rows(at)[0]["What happens next"].startswith("After an outage, its worker has until ")
+
+
+def test_what_is_set_aside_and_a_send_that_was_given_up(app: App, stuck: Stuck) -> None:
+    stuck.failed("evt_1", ago_s=60.0)
+    stuck.given_up("RF-220")
+    event, send = rows(app("stuck", person=ENGINEER, show="aside"))
+    assert event["Why nobody has taken it"] == "Failed 5 of 5 times: ValueError: no such invoice"
+    assert event["What happens next"] == "A person must decide."
+    assert (send["What"], send["Source"]) == ("✉ Refund notice: RF-220", "agentmail")
+    assert send["Why nobody has taken it"].startswith(
+        "Its time was over before a try got through. Last: The connection"
+    )
+    assert send["What happens next"] == "Nothing goes out, unless a person tries again."
+
+
+def test_what_nobody_handles_names_the_kind(app: App, stuck: Stuck) -> None:
+    stuck.unhandled("evt_9")
+    (row,) = rows(app("stuck", person=ENGINEER, show="unhandled"))
+    assert row["Why nobody has taken it"] == "No running worker handles invoice.voided."
+    assert row["What happens next"].startswith("The first worker with a handler takes it")
+
+
+def test_each_way_to_wait_has_its_sentence(app: App, stuck: Stuck) -> None:
+    stuck.retrying("tried")
+    first, _ = stuck.in_line("ahead", "behind")
+    stuck.overdue("late")
+    stuck.ready("RF-220")
+    stuck.running(worker(("billing", "refund"), name="w-gone"), stopped=True)
+    stuck.stored("refund 7", age_s=900.0, type="refund")
+    found = {row["What"]: row for row in rows(app("stuck", person=ENGINEER, show="waiting"))}
+    why = {name: row["Why nobody has taken it"] for name, row in found.items()}
+    assert why["invoice.paid tried"] == "Tried 2 of 5 times."
+    assert found["invoice.paid tried"]["What happens next"].startswith("Next try at ")
+    assert why["invoice.paid behind"] == f"Waits for an earlier event: {first} (ahead)."
+    assert (
+        found["invoice.paid behind"]["What happens next"]
+        == f"It goes when {first} has ended, which is in hand."
+    )
+    assert why["invoice.paid late"] == "Due for 60 min; no worker has come to it." or why[
+        "invoice.paid late"
+    ].startswith("Due for 1 h")
+    assert why["refund 7"].startswith("No running worker handles refund. w-gone did until ")
+    assert why["✉ Refund notice: RF-220"].startswith("Due for 1 h")
+
+
+def test_a_paused_account_is_named_with_its_reason(app: App, stuck: Stuck) -> None:
+    stuck.ready("RF-220")
+    stuck.house.run(
+        "INSERT INTO nottwice.provider_pauses (account, paused_until, reason) VALUES ('agentmail', now() + interval '1 h', '429')"
+    )
+    (row,) = rows(app("stuck", person=ENGINEER, show="waiting"))
+    assert row["Why nobody has taken it"] == "Account agentmail is paused: 429"
+    assert row["What happens next"].startswith("One send tries the account at ")
+
+
+def test_filters_stand_in_the_address(app: App, stuck: Stuck) -> None:
+    stuck.unhandled("evt_9")
+    at = app("stuck", person=ENGINEER, show="unhandled", type="invoice.paid")
+    assert "Nothing that is stuck fits" in words(at)
+    at.text_input(key="stuck_type").input("invoice.voided").run()
+    assert len(rows(at)) == 1 and dict(at.query_params) == {"show": "unhandled", "type": "invoice.voided"}
+    assert at.selectbox(key="stuck_source").options[0] == "All"
+
+
+def test_pages_follow_each_other(app: App, stuck: Stuck) -> None:
+    for n in range(27):
+        stuck.unhandled(f"evt_{n:02}")
+    at = app("stuck", person=ENGINEER, show="unhandled")
+    assert len(rows(at)) == 25
+    next(b for b in at.button if b.label == "Next 25").click().run()
+    assert [row["What"] for row in rows(at)] == ["invoice.voided evt_25", "invoice.voided evt_26"]
+    next(b for b in at.button if b.label == "Previous 25").click().run()
+    assert len(rows(at)) == 25
+
+
+# ── What may be done, by whom ─────────────────────────────────────────────────────────────────────────
+
+
+def test_only_what_fits_is_offered_and_a_mixed_choice_says_why(app: App, stuck: Stuck) -> None:
+    stuck.failed("evt_1", ago_s=60.0)
+    stuck.given_up("RF-220")
+    at = app("stuck", person=ENGINEER, show="aside")
+    assert buttons(at) == []
+    picks(at, 0)
+    assert buttons(at) == ["Try it again"]
+    picks(at, 0, 1)
+    assert buttons(at) == ["Try it again"]
+    assert "1 of 2 can be tried again." in words(at) and "Support or admin decides sends." in words(at)
+    both = picks(app("stuck", person=ADMIN, show="aside"), 0, 1)
+    assert buttons(both) == ["Try 2 again"]
+    assert buttons(picks(app("stuck", person=SUPPORT, show="aside"), 0, 1)) == ["Try it again"]
+
+
+def test_a_viewer_reads_and_is_offered_nothing(
+    app: App, stuck: Stuck, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stuck.in_hand("over", left_s=-14.0)
+    at = app("stuck", person=SUPPORT)
+    picks(at, 0)
+    assert buttons(at) == [] and "Nothing can be done here with what is picked." in words(at)
+
+
+def test_several_are_tried_again_each_with_its_entry(app: App, stuck: Stuck, database: Database) -> None:
+    first, second = stuck.failed("evt_1", ago_s=60.0), stuck.failed("evt_2")
+    at = picks(app("stuck", person=ENGINEER, show="aside"), 0, 1)
+    does(at, "again", "the shop answers")
+    assert "2 pieces of work were tried again. Each has its entry in the audit." in words(at)
+    assert audited(database) == [
+        ("event", n, "try again", "done", "the shop answers") for n in (first, second)
+    ]
+    assert title(at) == "Nothing is stuck." and {stuck.book.event(n).state for n in (first, second)} == {
+        "pending"
+    }
+
+
+@pytest.mark.parametrize(
+    ("deed", "act", "state"), [("back", "hand back", "pending"), ("aside", "set aside", "failed")]
+)
+def test_an_expired_lease_is_handed_back_or_set_aside(
+    app: App, stuck: Stuck, database: Database, deed: str, act: str, state: str
+) -> None:
+    event_id = stuck.in_hand("over", left_s=-14.0)
+    at = picks(app("stuck", person=ENGINEER), 0)
+    assert buttons(at) == ["Set it aside", "Hand it back"]
+    does(at, deed)
+    assert audited(database) == [("event", event_id, act, "done", "it hangs")]
+    assert stuck.book.event(event_id).state == state
+
+
+def test_without_a_reason_nothing_is_done(app: App, stuck: Stuck, database: Database) -> None:
+    stuck.failed("evt_1")
+    at = picks(app("stuck", person=ENGINEER, show="aside"), 0)
+    does(at, "again", " ")
+    assert "Nothing was done. Please say why." in words(at) and audited(database) == []
+
+
+def test_an_admin_tries_a_send_again_that_was_given_up(app: App, stuck: Stuck, database: Database) -> None:
+    send = stuck.given_up("RF-220")
+    does(picks(app("stuck", person=ADMIN, show="aside"), 0), "again")
+    assert audited(database) == [("action", send, "try again", "done", "it hangs")]
+    assert stuck.book.value("SELECT state FROM nottwice.actions WHERE id = :id", id=send) == "approved"
+
+
+def test_c10_what_changed_meanwhile_is_left_alone_and_told(
+    app: App, stuck: Stuck, database: Database
+) -> None:
+    """One was tried again by somebody else, one was worked, one is as it was."""
+    ids = [stuck.failed(f"evt_{n}", ago_s=60.0 - n) for n in range(3)]
+    at = picks(app("stuck", person=ENGINEER, show="aside"), 0, 1, 2)
+    bo: Person = database.run(lambda tx: people.person(tx, "local", "bo", "Bo Lindqvist", "", Role.ADMIN))
+    form = Act(bo, stuck.book.writer, "mine")
+    version = stuck.book.event(ids[0]).version
+    database.run(lambda tx: recovery.requeue(tx, ids[0], version, form), role=None)
+    stuck.house.run("UPDATE nottwice.events SET version = version + 1 WHERE id = :id", id=ids[1])
+    does(at, "again")
+    text = words(at)
+    assert "1 piece of work was tried again. 2 of 3 were left alone." in text
+    assert "Bo Lindqvist was first, at " in text and "It changed while you had it open." in text
+    assert [(id_, outcome) for _, id_, _, outcome, _ in audited(database)] == [
+        (ids[0], "done"),
+        (ids[0], "refused"),
+        (ids[1], "refused"),
+        (ids[2], "done"),
+    ]
+
+
+def test_what_is_picked_stays_what_it_was_when_others_come(
+    app: App, stuck: Stuck, database: Database
+) -> None:
+    """A selection is of rows that were read: what comes ahead of them meanwhile does not slip under it."""
+    mine = stuck.failed("mine", ago_s=10.0)
+    at = picks(app("stuck", person=ENGINEER, show="aside"), 0)
+    stuck.failed("older", ago_s=900.0)
+    does(at, "again")
+    assert [row[1] for row in audited(database)] == [mine]
+
+
+def test_aud_01_without_its_audit_row_nothing_is_done(app: App, stuck: Stuck) -> None:
+    event_id = stuck.failed("evt_1")
+    at = picks(app("stuck", person=ENGINEER, show="aside"), 0)
+    stuck.house.run("REVOKE INSERT ON nottwice.audit FROM nottwice_engineer")
+    does(at, "again")
+    assert "This could not be written down, so nothing was done." in words(at)
+    assert stuck.book.event(event_id).state == "failed"
+
+
+# ── One event in its drawer ───────────────────────────────────────────────────────────────────────────
+
+
+def test_the_oldest_opens_with_its_errors_and_leads_on(app: App, stuck: Stuck) -> None:
+    first, second = stuck.failed("evt_1", error="<b>no</b>", ago_s=60.0), stuck.failed("evt_2")
+    at = app("stuck", person=ENGINEER, show="aside")
+    next(b for b in at.button if b.label == "Open the oldest").click().run()
+    assert at.query_params["event"] == str(first)
+    assert [block.value for block in at.code] == ["<b>no</b>"]
+    assert "Failed 5 of 5 times: " in words(at)
+    assert "Tries 1 to 5 ended alike: the last failed, and it was set aside" in words(at)
+    at.button(key="stuck_next").click().run()
+    assert at.query_params["event"] == str(second) and "stuck_next" not in [b.key for b in at.button]
+
+
+def test_in_the_drawer_the_same_can_be_done(app: App, stuck: Stuck, database: Database) -> None:
+    event_id = stuck.failed("evt_1")
+    at = app("stuck", person=ENGINEER, show="aside", event=str(event_id))
+    at.text_input(key="stuck_why_one_again").input("fixed")
+    (submit,) = (b for b in at.button if str(b.key).startswith("FormSubmitter:stuck_form_one_again"))
+    submit.click().run()
+    assert audited(database) == [("event", event_id, "try again", "done", "fixed")]
+    assert "1 piece of work was tried again." in words(at)
+
+
+@pytest.mark.parametrize("address", ["0", "1'--", "![x](http://198.51.100.7)", "9" * 40])
+def test_ui_18_an_address_that_names_nothing_says_one_sentence(app: App, stuck: Stuck, address: str) -> None:
+    assert NOTHING in words(app("stuck", person=ENGINEER, event=address))
+
+
+# ── Elsewhere ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_navigation_counts_what_is_stuck(app: App, stuck: Stuck) -> None:
+    stuck.failed("evt_1")
+    stuck.unhandled("evt_2")
+    app("stuck", person=ENGINEER)
+    pages = app("stuck", person=ENGINEER).session_state["pages"]
+    assert pages["stuck"].title == "Stuck work · 2"
