@@ -35,7 +35,8 @@ UPDATE nottwice.actions SET
     failures = 0,
     review_since = CASE WHEN :state = 'needs_review' THEN now() END,
     message_id = coalesce(:message_id, message_id),
-    settled_at = CASE WHEN :final THEN now() END
+    settled_at = CASE WHEN :final THEN now() END,
+    contradicted_at = NULL
 WHERE id = :id AND version = :version AND state = :before
 RETURNING due_at
 """
@@ -50,7 +51,7 @@ def before(
     """
     row, found = held(tx, action_id, act)
     if row.version != seen.version:
-        raise _changed(tx, action_id, seen)
+        raise changed(tx, action_id, seen)
     if row.state != expected:
         raise NotNow(f"This send is {row.state.replace('_', ' ')}. Nothing was done.")
     if bytes(row.content_digest) != seen.content_digest:
@@ -105,8 +106,12 @@ def change(
     message_id: str | None = None,
     basis: str = "",
     wait_s: float = 0.0,
+    further: bool = False,
 ) -> Settled:
-    """Write the audit row and make the change; `wait_s` is how long a decided send can be taken back."""
+    """Write the audit row and make the change; `wait_s` is how long a decided send can be taken back.
+
+    `further`: one more row of an act that is on record already, without its form.
+    """
     audit_id = audit.done(
         tx,
         act,
@@ -120,6 +125,7 @@ def change(
         detail="; ".join(
             filter(None, (_content(row, target), f"message {message_id}" if message_id else "", basis))
         ),
+        further=further,
     )
     changed = tx.one(
         CHANGE,
@@ -151,7 +157,8 @@ def first(who: str, what: str, at: datetime) -> AlreadyDecided:
     )
 
 
-def _changed(tx: Transaction, action_id: int, seen: Seen) -> AlreadyDecided | Stale:
+def changed(tx: Transaction, action_id: int, seen: Seen) -> AlreadyDecided | Stale:
+    """Why a row is not the one that was seen: somebody decided since, or something came in."""
     last = tx.first(
         """SELECT a.act, a.at, p.name FROM nottwice.audit a JOIN nottwice.people p ON p.id = a.person_id
            WHERE a.entity = 'action' AND a.entity_id = :id AND a.outcome = 'done' AND a.entity_version > :version

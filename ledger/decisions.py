@@ -60,7 +60,7 @@ def settle(
         raise NotNow("A new key needs a second person who agrees. Ask for one; nothing was sent.")
     if decision is Decision.RESEND_SAME_KEY:
         must_be_in_time(row)
-        _must_be_harmless(row, found, wait_s)
+        must_be_harmless(row, found, wait_s)
     must_not_be_asked(tx, action_id)
     number = message_id.strip()[:MESSAGE_ID_CHARACTERS_MAX] or None
     return change(
@@ -110,7 +110,8 @@ def reopen(tx: Transaction, action_id: int, act: Act) -> Settled:
     return change(tx, row, act, "opened again", ActionState.NEEDS_REVIEW, found)
 
 
-def _must_be_harmless(row: sa.Row[Any], found: Finding, wait_s: float) -> None:
+def must_be_harmless(row: sa.Row[Any], found: Finding, wait_s: float) -> None:
+    """Raises NotNow unless the same key, used in `wait_s` from now, leaves one copy at most."""
     evidence_must_be_in(row)
     _must_not_have_moved(row, "Only a new key can go out there.")
     if found.verdict is VerdictWord.WAS_NOT_SENT:

@@ -6,6 +6,7 @@ so a history stands still while it is judged, and one guarded statement carries 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
@@ -18,17 +19,24 @@ from ledger.errors import LeaseLost
 from ledger.records import Attempt, Evidence, OutcomeKind, PointsTo, Policy, Window
 from ledger.retry import action_delay_s
 from ledger.states import FINAL_ACTIONS, ActionState
-from ledger.verdict import Finding, VerdictWord, verdict
+from ledger.verdict import Finding, VerdictWord, is_contradicted, verdict
 
 DELAY_S_MAX = 600.0  # the longest a provider's wish or our backoff holds one action
 
-LOCK = """
+ROW = """
 SELECT id, namespace, state, version, verdict, provider, account, policy, failures, evidence_s, content_digest, generation,
        key_window_s, key_margin_s, retry_until, send_before, evidence_until, review_since, decided_send,
        key_digest IS NOT NULL AS key_kept, now() AS now, nottwice.has_moved(provider, account, place) AS moved,
        coalesce(nullif(:place, ''), nottwice.place_of(provider)) AS place_now
-FROM nottwice.actions WHERE id = :id FOR NO KEY UPDATE
+FROM nottwice.actions
 """
+LOCK = ROW + "WHERE id = :id FOR NO KEY UPDATE"
+LOCK_MANY = ROW + "WHERE id = ANY(CAST(:ids AS bigint[])) ORDER BY id FOR NO KEY UPDATE"
+
+
+ATTEMPT = """number, account, place, started_at, answered_at, outcome, abandoned_at IS NOT NULL AS abandoned, reason, code,
+       message_id, CAST(worker AS text) AS worker, other_content FROM nottwice.action_attempts"""
+EVIDENCE = "source, found, points_to, proof, observed_at, message_id FROM nottwice.evidence"
 
 
 def lock(tx: Transaction, action_id: int, place: str = "") -> sa.Row[Any]:
@@ -43,6 +51,11 @@ def lock(tx: Transaction, action_id: int, place: str = "") -> sa.Row[Any]:
     return row
 
 
+def lock_many(tx: Transaction, action_ids: Sequence[int]) -> dict[int, sa.Row[Any]]:
+    """As `lock`, many at once and always in the same order; those that there are, by their id."""
+    return {row.id: row for row in tx.all(LOCK_MANY, ids=list(action_ids), place="")}
+
+
 def is_held(tx: Transaction, action_id: int, token: UUID) -> bool:
     """Whether the claim on a locked action is this one, run out or not."""
     sql = "SELECT FROM nottwice.actions WHERE id = :id AND state = 'sending' AND claim_token = :token"
@@ -51,21 +64,33 @@ def is_held(tx: Transaction, action_id: int, token: UUID) -> bool:
 
 def history(tx: Transaction, action_id: int) -> tuple[list[Attempt], list[Evidence]]:
     """All attempts and all evidence, oldest first: what the verdict reads."""
-    attempts = tx.all(
-        """SELECT number, account, place, started_at, answered_at, outcome, abandoned_at IS NOT NULL AS abandoned, reason, code,
-                  message_id, CAST(worker AS text) AS worker, other_content
-           FROM nottwice.action_attempts WHERE action_id = :id ORDER BY number""",
-        id=action_id,
-    )
-    evidence = tx.all(
-        """SELECT source, found, points_to, proof, observed_at, message_id FROM nottwice.evidence
-           WHERE action_id = :id ORDER BY id""",
-        id=action_id,
-    )
-    return (
-        [Attempt(**(a._asdict() | {"outcome": a.outcome and OutcomeKind(a.outcome)})) for a in attempts],
-        [Evidence(**(e._asdict() | {"points_to": PointsTo(e.points_to)})) for e in evidence],
-    )
+    attempts = tx.all(f"SELECT {ATTEMPT} WHERE action_id = :id ORDER BY number", id=action_id)
+    evidence = tx.all(f"SELECT {EVIDENCE} WHERE action_id = :id ORDER BY id", id=action_id)
+    return [_attempt(a._asdict()) for a in attempts], [_evidence(e._asdict()) for e in evidence]
+
+
+def histories(tx: Transaction, action_ids: Sequence[int]) -> dict[int, tuple[list[Attempt], list[Evidence]]]:
+    """As `history`, of many."""
+    found: dict[int, tuple[list[Attempt], list[Evidence]]] = {id_: ([], []) for id_ in action_ids}
+    of_all = "WHERE action_id = ANY(CAST(:ids AS bigint[])) ORDER BY"
+    for a in tx.all(f"SELECT action_id, {ATTEMPT} {of_all} number", ids=list(found)):
+        found[a.action_id][0].append(_attempt(_without_id(a)))
+    for e in tx.all(f"SELECT action_id, {EVIDENCE} {of_all} id", ids=list(found)):
+        found[e.action_id][1].append(_evidence(_without_id(e)))
+    return found
+
+
+def _without_id(row: sa.Row[Any]) -> dict[str, Any]:
+    return {name: value for name, value in row._asdict().items() if name != "action_id"}
+
+
+def _attempt(columns: dict[str, Any]) -> Attempt:
+    outcome = columns["outcome"]
+    return Attempt(**(columns | {"outcome": outcome and OutcomeKind(outcome)}))
+
+
+def _evidence(columns: dict[str, Any]) -> Evidence:
+    return Evidence(**(columns | {"points_to": PointsTo(columns["points_to"])}))
 
 
 def window_of(row: Any) -> Window:
@@ -85,7 +110,11 @@ def window_of(row: Any) -> Window:
 
 def finding(tx: Transaction, row: Any) -> Finding:
     """The verdict on a row as `lock` reads it, at the database's time."""
-    attempts, evidence = history(tx, row.id)
+    return finding_of(row, *history(tx, row.id))
+
+
+def finding_of(row: Any, attempts: Sequence[Attempt], evidence: Sequence[Evidence]) -> Finding:
+    """The verdict on such a row, by its history as it was read."""
     return verdict(
         attempts, evidence, window_of(row), row.now, policy=Policy(row.policy), provider=row.provider
     )
@@ -105,6 +134,10 @@ UPDATE nottwice.actions SET
 WHERE id = :id AND version = :version
 RETURNING version
 """
+# Nothing is done about it and the version stays: it is what the person decided who is told.
+CONTRADICTED = (
+    "UPDATE nottwice.actions SET contradicted_at = now() WHERE id = :id AND contradicted_at IS NULL"
+)
 
 
 def judge(
@@ -126,6 +159,8 @@ def judge(
         _hold_successors(tx, row.id)
     target = _target(before, found.state)
     if target is None:
+        if is_contradicted(before, found):
+            tx.execute(CONTRADICTED, id=row.id)
         return before
     failures = row.failures + counts if target is ActionState.APPROVED else 0
     backoff_s = action_delay_s(failures, chance, base_s=base_s, delay_s_max=DELAY_S_MAX) if counts else 0.0

@@ -26,6 +26,7 @@ Entity = Literal[
     "installation",
     "reprocess",
     "finding",
+    "together",
 ]
 
 INSERT = """
@@ -135,6 +136,7 @@ def _unchanged(tx: Transaction, entity: Entity, entity_id: int) -> dict[str, str
         "action": "SELECT state FROM nottwice.actions WHERE id = :id",
         "conflict": "SELECT nottwice.conflict_state(acknowledged_at) AS state FROM nottwice.conflicts WHERE id = :id",
         "reprocess": "SELECT state FROM nottwice.reprocess_runs WHERE id = :id",
+        "together": "SELECT state FROM nottwice.together WHERE id = :id",
     }.get(entity)
     row = tx.first(sql, id=entity_id) if sql else None
     state = row.state if row else None

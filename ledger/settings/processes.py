@@ -77,6 +77,7 @@ class ConsoleSettings(Table):
     people: tuple[PersonSettings, ...] = ()
     request_expires_s: PositiveSeconds = 14_400.0  # how long a second person is waited for
     refresh_s: PositiveSeconds = 2.0
+    second_person_above: Number = 50  # sends that one person decides together within an hour; more takes two
 
 
 class DatabaseSettings(Table):
