@@ -35,7 +35,7 @@ POINTS: dict[str, tuple[str, State]] = {
     "hint_sent": ("▲ may be it", "waiting"),  # no proof: it must not look like one
     "hint_not_sent": ("▼ perhaps not", "waiting"),
 }
-Thing = Literal["send", "conflict", "pause", "run", "list"]
+Thing = Literal["send", "conflict", "pause", "run", "list", "group"]
 REASON_CHARACTERS_MAX = 1000
 NOTHING_HERE = "There is nothing here, or you may not see it."
 
@@ -266,6 +266,13 @@ DID = {
     "try again": "had this tried again",
     "set aside": "set this aside",
     "hand back": "handed this back",
+    "closed as sent, together": "closed these as sent",
+    "closed without sending, together": "closed these as not sent",
+    "send again with the same key, together": "had these sent again with the same key",
+    "asked a second person: closed as sent, together": "asked a second person about these",
+    "asked a second person: closed without sending, together": "asked a second person about these",
+    "asked a second person: send again with the same key, together": "asked a second person about these",
+    "taken back, together": "took these back",
 }
 
 

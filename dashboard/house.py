@@ -24,6 +24,7 @@ from ledger.views.events import within
 
 T = TypeVar("T")
 LOG = logging.getLogger("nottwice.console")
+LEFT_OFF_S = 3600  # for how long a choice that was begun and not pressed is told of
 CHARTS_EVERY = 5  # charts are read anew every so many refreshes of the figures
 MONTH_EVERY_S = 60.0  # as often as a worker measures
 REHEARSED_EVERY_S = 120.0  # whether a receiver could start is asked of a process of its own
@@ -108,6 +109,12 @@ class Visit:
     person_id: int
     seen_at: float
     choosing_since: datetime | None = None
+    version: int = 0  # of the send as this session drew it
+
+
+def _has_left_off(visit: Visit, now: float) -> bool:
+    """Whether it was choosing when it fell silent, not too long ago to be told of."""
+    return visit.choosing_since is not None and now - visit.seen_at <= LEFT_OFF_S
 
 
 class House:
@@ -132,7 +139,7 @@ class House:
         self.health.forget()
 
     def visit(
-        self, action_id: int, session: str, name: str, person_id: int, *, choosing: bool
+        self, action_id: int, session: str, name: str, person_id: int, *, choosing: bool, version: int = 0
     ) -> list[Visit]:
         """Say that this session has the send open; returns the other people who have, first come first."""
         now, silent_s = time.monotonic(), 3 * self.settings.console.refresh_s + 1
@@ -140,10 +147,22 @@ class House:
             here = self._visits.setdefault(action_id, {})
             mine = here.setdefault(session, Visit(name, person_id, now))
             mine.seen_at, since = now, mine.choosing_since or datetime.now(UTC)
-            mine.choosing_since = since if choosing else None
-            for gone in [key for key, visit in here.items() if now - visit.seen_at > silent_s]:
-                del here[gone]
-            return [visit for visit in here.values() if visit.person_id != person_id]
+            mine.choosing_since, mine.version = since if choosing else None, version
+            live = {key: visit for key, visit in here.items() if now - visit.seen_at <= silent_s}
+            kept = {key: visit for key, visit in here.items() if _has_left_off(visit, now)}
+            self._visits[action_id] = kept | live
+            return [visit for visit in live.values() if visit.person_id != person_id]
+
+    def left_off(self, action_id: int, session: str, person_id: int, version: int) -> datetime | None:
+        """Since when another session of the same person was choosing about this very version, if one was."""
+        with self._visits_lock:
+            others = {key: visit for key, visit in self._visits.get(action_id, {}).items() if key != session}
+        begun = [
+            visit.choosing_since
+            for visit in others.values()
+            if (visit.person_id, visit.version) == (person_id, version)
+        ]
+        return max((at for at in begun if at is not None), default=None)
 
     def _snapshot(self) -> views.Snapshot:
         # A worker gives three signs a lease: whoever missed all of them has lost its work, whatever alerts wait for.

@@ -290,8 +290,18 @@ def _reveal(why: str, show: Callable[[Act], object]) -> Result:
         return TryAgain("The audit could not note this, so nothing was shown.")
 
 
-def beside(action_id: int, *, choosing: bool) -> list[Visit]:
-    """Say that this session has a send open; who else has."""
-    mark = st.session_state.setdefault("mark", uuid4().hex)
+def beside(action_id: int, *, choosing: bool, version: int) -> list[Visit]:
+    """Say that this session has a send open, drawn as of this version; who else has."""
     who = me()
-    return house().visit(action_id, mark, who.name, who.id, choosing=choosing)
+    return house().visit(action_id, _mark(), who.name, who.id, choosing=choosing, version=version)
+
+
+def left_off(action_id: int, version: int) -> datetime | None:
+    """Since when this person was choosing about it in a session before this one, or beside it."""
+    return house().left_off(action_id, _mark(), me().id, version)
+
+
+def _mark() -> str:
+    """Of this session, among all that this console serves."""
+    mark: str = st.session_state.setdefault("mark", uuid4().hex)
+    return mark

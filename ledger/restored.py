@@ -132,7 +132,7 @@ def release(tx: Transaction, act: Act, *, whole: bool = False) -> int:
         raise Incomplete("Nothing was done. Please say why.")
     now = held(tx)
     if now is None:
-        raise NotNow("It is not held. Nothing was done.")
+        raise NotNow("Sending is not held, so there is nothing to release.")
     detail = "moved whole" if whole else "what waits may have gone out since"
     audit_id = audit.done(
         tx,

@@ -22,6 +22,7 @@ PAGES = {
     "event": ("events", "event", "Open the event"),
     "conflict": ("events", "conflict", "Open the conflict"),
     "quarantine": ("events", "quarantined", "Open what is in quarantine"),
+    "together": ("review", "list", "Open the list"),
 }
 
 

@@ -26,6 +26,7 @@ SUBJECTS = {
     "audit": "The record itself",
     "reprocess": "Runs of reprocessing",
     "finding": "Findings of runs",
+    "together": "Lists decided together",
     "provider": "Providers",
     "installation": "This installation",
 }

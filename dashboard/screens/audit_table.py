@@ -30,6 +30,7 @@ SUBJECTS = {
     "audit": "The record",
     "reprocess": "Reprocessing run",
     "finding": "Finding",
+    "together": "List of sends",
     "provider": "Provider",
     "installation": "This installation",
 }

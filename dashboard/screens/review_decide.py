@@ -72,7 +72,11 @@ def _decide(send: Send) -> None:
     )
     for sentence in impossible(send):
         st.caption(f":material/block: {sentence}")
+    session.beside(
+        send.id, choosing=pick is not None, version=send.version
+    )  # at once, not with the next tick
     if pick is None:
+        _tell_left_off(send)
         return
     against = contradiction(send, pick)
     if against:
@@ -87,6 +91,17 @@ def _decide(send: Send) -> None:
         _confirm(send, looked, why)
     else:
         carry_out(send, pick, looked, why, number)
+
+
+def _tell_left_off(send: Send) -> None:
+    """A choice is no decision, and a page that starts afresh does not have it; its person is told."""
+    since = session.left_off(send.id, send.version)
+    if since is not None:
+        st.info(
+            f"You began to decide this at {clock(since, send.now)} UTC, before this page started afresh or in another "
+            "window. What you pressed is recorded; what you had chosen or written and not pressed is not here.",
+            icon=":material/history:",
+        )
 
 
 def _form(send: Send, pick: Decision) -> tuple[str, tuple[str, ...], str, bool]:

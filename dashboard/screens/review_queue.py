@@ -14,12 +14,13 @@ from dashboard.colours import PILLS, State
 from dashboard.components import age_caption, database_gone, mode
 from dashboard.letters import odd_letters
 from dashboard.lists import listed
-from dashboard.words import COSTS, clock_s, key_words, many, named, provider, span, what
+from dashboard.screens import review_causes, review_decided, review_paging
+from dashboard.words import COSTS, key_words, many, provider, span, what
 from ledger.payload import shown
 from ledger.views import review as views_review
-from ledger.views.review import Decided, Place, QueueRow, Sizes
+from ledger.views.review import QueueRow, Sizes
 
-ROWS = 25
+ROWS = review_paging.ROWS
 SEGMENTS = ("uncertain", "to_approve", "second_person", "decided_today")
 NAMES = {
     "uncertain": "Uncertain",
@@ -50,10 +51,11 @@ EMPTY = {
 def draw() -> None:
     sizes = session.read(views_review.sizes)
     segment = st.session_state.get("segment", "uncertain")
-    place: Place | None = (st.session_state.get("places") or [None])[-1]
     rows: list[QueueRow] = []
     if segment != "decided_today":
-        rows = session.read(lambda tx: views_review.queue(tx, segment, after=place, most=ROWS + 1))
+        rows = session.read(
+            lambda tx: views_review.queue(tx, segment, after=review_paging.place(), most=ROWS + 1)
+        )
     st.title(answer(sizes), anchor=False)
     with st.container(horizontal=True, vertical_alignment="center"):
         st.segmented_control(
@@ -64,15 +66,16 @@ def draw() -> None:
             format_func=lambda name: f"{NAMES[name]} · {getattr(sizes, name)}",
             label_visibility="collapsed",
             key="segment",
-            on_change=_from_the_start,
+            on_change=review_paging.start,
         )
         if rows and st.button(
             "Start with the first", type="primary", icon=":material/arrow_forward:", icon_position="right"
         ):
             _open(rows[0].id)
         st.fragment(_ticking, run_every=session.refresh_s())(sizes)
+    review_causes.draw(segment)
     if segment == "decided_today":
-        _decided(session.read(views_review.decided_today), sizes)
+        review_decided.draw(sizes)
     elif rows:
         _table(rows, segment)
     else:
@@ -103,10 +106,6 @@ def _ticking(drawn: Sizes) -> None:
         age_caption(glance.age_s, "Live, counted")
 
 
-def _from_the_start() -> None:
-    st.session_state.pop("places", None)
-
-
 # ── The table ─────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -114,7 +113,7 @@ def _table(rows: list[QueueRow], segment: str) -> None:
     page, more = rows[:ROWS], len(rows) > ROWS
     listed("send", frame(page, segment), [row.id for row in page], _columns(), mark=f"queue_{segment}")
     st.caption(ORDER)
-    _paging(page, more)
+    review_paging.foot(page[-1].place if more else None)
 
 
 def frame(rows: Sequence[QueueRow], segment: str) -> pd.DataFrame:
@@ -124,7 +123,7 @@ def frame(rows: Sequence[QueueRow], segment: str) -> pd.DataFrame:
         {
             "If it goes twice": [COSTS[row.cost] for row in rows],
             "What": [what(row.kind) for row in rows],
-            "To": [_to(row.recipients) for row in rows],
+            "To": [recipients_words(row.recipients) for row in rows],
             "Waiting": [span(row.waiting_s) for row in rows],
             "What we know": [[GLYPHS[_known(row, segment)]] for row in rows],
             "Safe key": [_key(row, segment, now) for row in rows],
@@ -133,7 +132,8 @@ def frame(rows: Sequence[QueueRow], segment: str) -> pd.DataFrame:
     )
 
 
-def _to(recipients: tuple[str, ...]) -> str:
+def recipients_words(recipients: tuple[str, ...]) -> str:
+    """The first and how many more, with a sign before letters that only look Latin."""
     first = recipients[0] if recipients else "nobody"
     more = f" and {len(recipients) - 1} more" if len(recipients) > 1 else ""
     return ("⚠ " if odd_letters(first) else "") + shown(first) + more
@@ -168,25 +168,12 @@ def _columns() -> dict[str, ColumnConfig]:
     }
 
 
-def _paging(page: list[QueueRow], more: bool) -> None:
-    places: list[Place] = st.session_state.get("places") or []
-    if not (places or more):
-        return
-    with st.container(horizontal=True):
-        if places and st.button(f"Previous {ROWS}", icon=":material/chevron_left:"):
-            st.session_state["places"] = places[:-1]
-            st.rerun()
-        if more and st.button(f"Next {ROWS}", icon=":material/chevron_right:", icon_position="right"):
-            st.session_state["places"] = [*places, page[-1].place]
-            st.rerun()
-
-
 def _open(action_id: int) -> None:
     st.query_params["send"] = str(action_id)
     st.rerun()
 
 
-# ── Nothing waits, and what was decided ───────────────────────────────────────────────────────────────
+# ── Nothing waits ─────────────────────────────────────────────────────────────────────────────────────
 
 
 def _empty(segment: str, sizes: Sizes) -> None:
@@ -196,31 +183,3 @@ def _empty(segment: str, sizes: Sizes) -> None:
             "Most settle by themselves: a late answer or a delivery notice comes in, or the same key is tried again. "
             f"Today people decided {many(sizes.decided_today, 'time')}."
         )
-
-
-def _decided(rows: list[Decided], sizes: Sizes) -> None:
-    if not rows:
-        st.markdown("Nobody has decided anything since midnight UTC.")
-        return
-    if sizes.contradicted:
-        st.warning(
-            f"{many(sizes.contradicted, 'decision was', 'decisions were')} contradicted later: it went out after all.",
-            icon=":material/warning:",
-        )
-    listed("send", decided_frame(rows), [row.action_id for row in rows], {}, mark="decided", height="auto")
-    st.caption("The newest comes first. Pick a row to open its send, and to open again what a person closed.")
-
-
-def decided_frame(rows: Sequence[Decided]) -> pd.DataFrame:
-    return pd.DataFrame(
-        {
-            "At (UTC)": [clock_s(row.at) for row in rows],
-            "Who": [named(row.who) for row in rows],
-            "Did": [("⚠ " if row.contradicted else "") + row.act for row in rows],
-            "What": [what(row.kind) for row in rows],
-            "About": [shown(row.about) for row in rows],
-            "Why": [shown(row.why) for row in rows],
-            "Looked at": [", ".join(row.looked_at) for row in rows],
-            "Entry": [f"{row.audit_id:,}" for row in rows],
-        }
-    )

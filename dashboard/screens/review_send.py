@@ -63,7 +63,7 @@ def _right(send: Send) -> None:
         components.verdict_block(send.finding.verdict.value, send.finding.reasons, until)
     review_settled.last_result(send)
     review_hints.panel(send)
-    if send.state in ("needs_review", "proposed"):
+    if _waits(send):
         review_decide.panel(send)
     else:
         review_settled.panel(send)
@@ -94,16 +94,21 @@ def _way(send: Send) -> None:
             "Next", icon=":material/arrow_forward:", icon_position="right", type="tertiary"
         ):
             review_settled.open_send(following[0])
-        st.fragment(_beside, run_every=session.refresh_s())(send.id, send.version)
+        st.fragment(_beside, run_every=session.refresh_s())(send.id, send.version, waits=_waits(send))
 
 
-def _beside(action_id: int, drawn: int) -> None:
+def _waits(send: Send) -> bool:
+    return send.state in ("needs_review", "proposed")
+
+
+def _beside(action_id: int, drawn: int, *, waits: bool) -> None:
     """Who else has this open, and whether it is still as drawn. No lock: the ledger settles who is first."""
     glance = session.figures()
     if glance.gone_since is not None:
         components.database_gone(glance.gone_since, None, session.refresh_s())
         return
-    others = session.beside(action_id, choosing=bool(st.session_state.get(f"pick_{action_id}_{drawn}")))
+    choosing = bool(st.session_state.get(f"pick_{action_id}_{drawn}"))
+    others = session.beside(action_id, choosing=choosing, version=drawn)
     changed = session.read(lambda tx: views_review.version(tx, action_id)) != drawn
     with st.container(horizontal=True, horizontal_alignment="right"):
         if changed:
@@ -112,18 +117,23 @@ def _beside(action_id: int, drawn: int) -> None:
             ):
                 st.rerun()
         else:
-            st.caption(_who_else(others), width="content")
+            st.caption(_who_else(others, waits=waits), width="content")
 
 
-def _who_else(others: list[Visit]) -> str:
+def _who_else(others: list[Visit], *, waits: bool) -> str:
     people = {
         visit.person_id: visit for visit in sorted(others, key=lambda visit: visit.choosing_since is not None)
     }
-    words = [f":material/visibility: {named(visit.name)} {_doing(visit)}." for visit in people.values()]
+    words = [
+        f":material/visibility: {named(visit.name)} {_doing(visit, waits=waits)}."
+        for visit in people.values()
+    ]
     return " ".join(words[:2]) or "times in UTC"
 
 
-def _doing(visit: Visit) -> str:
+def _doing(visit: Visit, *, waits: bool) -> str:
+    if not waits:  # it is decided: nobody is to choose any more
+        return "has this open too"
     since = visit.choosing_since
     return f"is deciding this since {clock(since)} UTC" if since else "has this open and has not chosen yet"
 
@@ -134,11 +144,10 @@ def _facts(send: Send) -> None:
     reason = f": {send.cost_reason[:1].lower()}{send.cost_reason[1:]}" if send.cost_reason else ""
     unused = send.key_window_s is not None and until is None
     safe_key = "not used yet" if unused else key_words(name, left_s, until, send.now)
-    waits = send.state in ("needs_review", "proposed")
     components.facts(
         [
             ("About", send.about or "–"),
-            *([("Waiting", span(send.waiting_s))] if waits else []),
+            *([("Waiting", span(send.waiting_s))] if _waits(send) else []),
             *(
                 [("To be sent before", f"{clock(send.send_before, send.now)} UTC")]
                 if send.send_before

@@ -11,14 +11,16 @@ from typing import Any, NoReturn
 import streamlit as st
 
 from dashboard import components, session
-from dashboard.words import clock_s, day, harmless, named, provider
+from dashboard.screens.review_decided import otherwise
+from dashboard.words import clock, clock_s, day, harmless, named, provider
 from ledger import decisions
 from ledger.database import Transaction
 from ledger.payload import shown
 from ledger.records import Act
 from ledger.states import ActionState
 from ledger.views import review as views_review
-from ledger.views.review import Decided, Send
+from ledger.views.decided import Decided
+from ledger.views.review import Send
 
 MOVING = ("approved", "sending")
 
@@ -92,6 +94,8 @@ def _ended(send: Send) -> None:
     decided = send.decided if send.decided and send.decided.version == send.version else None
     if decided is not None:
         st.success(_closing(decided, send), icon=":material/check_circle:")
+        if decided.contradicted_at is not None:
+            _contradicted(decided, send)
     elif send.state == "closed":
         why = harmless(send.closed_why) or "One e-mail may have gone out."
         st.info(f"**Closed.** {why} Nothing more goes out under this key.", icon=":material/lock:")
@@ -103,6 +107,19 @@ def _ended(send: Send) -> None:
     st.caption(_key_kept(send))
     if send.key_kept:
         st.caption(session.periods_of())
+
+
+def _contradicted(decided: Decided, send: Send) -> None:
+    at = clock(decided.contradicted_at, send.now) if decided.contradicted_at else ""
+    then = (
+        "Open it again to decide anew."
+        if decided.state == "sent"
+        else "It cannot be undone; nothing more goes out. If they were told that nothing was sent, tell them."
+    )
+    st.warning(
+        f"**This decision was contradicted later.** Proof came at {at} UTC: {otherwise(decided).lower()}. {then}",
+        icon=":material/warning:",
+    )
 
 
 def _key_kept(send: Send) -> str:

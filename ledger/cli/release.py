@@ -78,7 +78,7 @@ def _release(settings: Settings, who: str, reason: str, *, whole: bool) -> bool:
                 lambda tx: audit.refused(tx, act, restored.RELEASE, "installation", 1, words),
                 role=person.role,
             )
-            tell(f"Not released: {words}")
+            tell(f"Not released. {words}")
             return False
     tell(f"Released, as {plain(given.name)}. Sends that may have gone out since: {marked:,}.")
     return True

@@ -10,3 +10,4 @@ from ledger.together.deciding import take_back as take_back
 from ledger.together.lists import agree as agree
 from ledger.together.lists import decide as decide
 from ledger.together.lists import disagree as disagree
+from ledger.together.lists import needs_second as needs_second

@@ -55,7 +55,11 @@ def decide(tx: Transaction, listed: Sequence[Listed], decision: Decision, act: A
     going = [one for one in all_of_it if not one.refusal]
     if not going:
         raise nothing_can_be_done(tx, all_of_it)
-    because = _second_because(tx, act.person, len(going), terms.second_person_above)
+    # Held against a second list of the same person at the same moment: together they may be over the number.
+    tx.execute(
+        "SELECT pg_advisory_xact_lock(hashtextextended(:person, 39))", person=f"together {act.person.id}"
+    )
+    because = needs_second(tx, act.person, len(going), terms.second_person_above)
     state = ListState.WAITING if because else ListState.DONE
     row = tx.one(INSERT, **_list(decision, act, state, len(going), terms))
     what = f"{'asked a second person: ' if because else ''}{WORDS[decision]}, together"
@@ -114,9 +118,8 @@ def _must_be_a_list(listed: Sequence[Listed], decision: Decision) -> None:
         raise NotNow(f"A list holds {LIST_MAX} sends at most. Nothing was done.")
 
 
-def _second_because(tx: Transaction, person: Person, n: int, above: int) -> str:
-    # Held against a second list of the same person at the same moment: together they may be over the number.
-    tx.execute("SELECT pg_advisory_xact_lock(hashtextextended(:person, 39))", person=f"together {person.id}")
+def needs_second(tx: Transaction, person: Person, n: int, above: int) -> str:
+    """Why `n` more sends take a second person, after what this one decided in the last hour; empty: they do not."""
     before = tx.one(LAST_HOUR, person=person.id).n
     if before + n <= above:
         return ""

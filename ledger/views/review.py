@@ -18,6 +18,8 @@ from ledger.database import Transaction
 from ledger.records import Attempt, Evidence, Policy, Role
 from ledger.settings.providers import LABELS
 from ledger.verdict import Finding, verdict
+from ledger.views import decided
+from ledger.views.decided import Decided
 
 T = TypeVar("T")
 Segment = Literal["uncertain", "to_approve", "second_person"]
@@ -89,7 +91,7 @@ def queue(tx: Transaction, segment: Segment, *, after: Place | None = None, most
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """How many sends wait in each segment, and what people and evidence settled today (since midnight UTC)."""
+    """How many sends wait in each segment, what people decided since midnight UTC, and what was contradicted of late."""
 
     uncertain: int
     to_approve: int
@@ -107,54 +109,9 @@ def sizes(tx: Transaction) -> Sizes:
            LEFT JOIN nottwice.requests q ON q.action_id = a.id AND q.decision IS NULL AND q.expires_at > now()
            WHERE a.state IN ('needs_review', 'proposed')"""
     )
-    today = decided_today(tx)
-    return Sizes(**row._asdict(), decided_today=len(today), contradicted=sum(d.contradicted for d in today))
-
-
-# ── Decisions ─────────────────────────────────────────────────────────────────────────────────────────
-
-
-@dataclass(frozen=True, slots=True)
-class Decided:
-    """One act of a person about a send. `contradicted`: evidence that came later says otherwise."""
-
-    audit_id: int
-    at: datetime
-    person_id: int
-    who: str
-    act: str
-    why: str
-    looked_at: tuple[str, ...]
-    version: int | None
-    action_id: int
-    kind: str
-    about: str
-    contradicted: bool = False
-
-
-DECIDED = """
-SELECT u.id AS audit_id, u.at, u.person_id, p.name AS who, u.act, u.why, u.looked_at, u.entity_version AS version,
-       a.id AS action_id, a.kind, a.about,
-       a.state = 'closed' AND u.entity_version = a.version AND (
-           EXISTS (SELECT FROM nottwice.evidence e
-                   WHERE e.action_id = a.id AND e.proof AND e.points_to = 'sent' AND e.observed_at > u.at)
-           OR EXISTS (SELECT FROM nottwice.action_attempts t
-                      WHERE t.action_id = a.id AND t.outcome = 'accepted' AND t.answered_at > u.at)) AS contradicted
-FROM nottwice.audit u JOIN nottwice.people p ON p.id = u.person_id JOIN nottwice.actions a ON a.id = u.entity_id
-WHERE u.entity = 'action' AND u.outcome = 'done' AND u.act NOT IN ('reveal', 'look again')
-"""
-
-
-def decided_today(tx: Transaction, *, most: int = 200) -> list[Decided]:
-    """What people decided about sends since midnight UTC, newest first."""
-    sql = DECIDED + " AND u.at >= date_trunc('day', now(), 'UTC') ORDER BY u.at DESC, u.id DESC LIMIT :most"
-    return [_made(Decided, row, looked_at=tuple(row.looked_at)) for row in tx.all(sql, most=most)]
-
-
-def last_decision(tx: Transaction, action_id: int) -> Decided | None:
-    """The newest act of a person about one send."""
-    row = tx.first(DECIDED + " AND u.entity_id = :id ORDER BY u.id DESC LIMIT 1", id=action_id)
-    return _made(Decided, row, looked_at=tuple(row.looked_at)) if row else None
+    return Sizes(
+        **row._asdict(), decided_today=decided.many_today(tx), contradicted=decided.many_contradicted(tx)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,7 +215,7 @@ def send(tx: Transaction, role: Role, action_id: int) -> Send | None:
         attempts=_with_workers(tx, attempts),
         evidence=tuple(evidence),
         request=_request(tx, action_id),
-        decided=last_decision(tx, action_id),
+        decided=decided.last(tx, action_id),
         head=_head(tx, role, action_id),
     )
 

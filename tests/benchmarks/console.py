@@ -26,6 +26,7 @@ from ledger.database import Database, Transaction
 from ledger.embedded import Cluster
 from ledger.records import Role
 from ledger.states import EventState
+from ledger.views import decided as views_decided
 from ledger.views import event as views_event
 from ledger.views import events as views_events
 from ledger.views import kept as views_kept
@@ -125,7 +126,7 @@ READS: dict[str, tuple[Callable[[Transaction], object], ...]] = {
     "review": (
         views_review.sizes,
         lambda tx: views_review.queue(tx, "uncertain", most=26),
-        views_review.decided_today,
+        views_decided.today,
     ),
     "events": (
         lambda tx: views_events.events(tx, Filter()),

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict
 
 from playwright.sync_api import Page
 
 from ledger.database import Database
 from tests.browser.shots import Album, Ids, Shot
-from tests.fix_seed import House, full
+from tests.fix_seed import WELCOME, House, full, mail
 
 
 def choose(page: Page, choice: str, why: str = "Customer wrote that nothing came") -> None:
@@ -95,4 +96,49 @@ DONE = (
     Shot("decided", "/review", "wait for a decision", lambda page: page.get_by_text("Decided today").click()),
 )
 
-ALBUMS = (Album(EMPTY), Album(FULL, fill), Album(DONE))
+
+def _outage(database: Database, ids: Ids) -> None:
+    """Nine sends that one provider left without an answer, one of which may have gone out."""
+    house = House(database)
+    made = [
+        house.uncertain(
+            WELCOME, mail(f"{name}@example.net", "Welcome to Acme"), about="new account", ago_s=1500
+        )
+        for name in (
+            "li.wei",
+            "ana.ruiz",
+            "tom.berg",
+            "eva.horn",
+            "m.costa",
+            "j.okafor",
+            "p.novak",
+            "s.ito",
+            "d.roy",
+        )
+    ]
+    house.evidence(made[4], "AgentMail thread search", "One message near in time", "sent")
+    house.run(
+        """UPDATE nottwice.actions SET evidence_until = now() - interval '1 min',
+                  first_started_at = nottwice.quarter_of_an_hour(now() - interval '15 min') + make_interval(secs => (id * 97) % 720)
+           WHERE id = ANY(CAST(:ids AS bigint[]))""",
+        ids=made,
+    )
+    ids["cause"] = made[0]
+
+
+def _close_together(page: Page) -> None:
+    choose(page, "Do not send", "Their status page says that nothing was taken in")
+    page.get_by_role("button", name=re.compile("Close .* as not sent")).click()
+    page.get_by_text("Decided by you").wait_for()
+
+
+CAUSE = "/review?cause={cause}"
+TOGETHER = (
+    Shot("review-queue-cause", "/review", "Decide these together"),
+    Shot("review-together", CAUSE, "share one cause", lambda page: choose(page, "Do not send"), docs=True),
+    Shot("review-together-dark", CAUSE, "share one cause", dark=True),
+    Shot("review-together-900", CAUSE, "share one cause", width=900, whole=True),
+    Shot("review-together-done", CAUSE, "share one cause", _close_together),
+)
+
+ALBUMS = (Album(EMPTY), Album(FULL, fill), Album(DONE), Album(TOGETHER, _outage))

@@ -73,3 +73,17 @@ def test_presence_names_others_and_not_oneself(monkeypatch: pytest.MonkeyPatch, 
     since = bo.choosing_since
     assert since is not None and house.visit(7, "tab-3", "Bo", 2, choosing=True)
     assert house.visit(7, "tab-1", "Ana", 1, choosing=False)[0].choosing_since == since
+
+
+def test_ui_09_a_choice_that_was_begun_and_not_pressed_is_told_to_its_person_alone(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("NOTTWICE_HOME", str(tmp_path))
+    house = House(load())
+    house.visit(7, "tab-1", "Ana", 1, choosing=True, version=4)
+    assert house.left_off(7, "tab-1", 1, 4) is None, "it is the same session"
+    assert house.left_off(7, "tab-2", 1, 4) is not None
+    assert house.left_off(7, "tab-2", 1, 5) is None, "it is another send by now"
+    assert house.left_off(7, "tab-3", 2, 4) is None, "it is another person"
+    house.visit(7, "tab-1", "Ana", 1, choosing=False, version=4)
+    assert house.left_off(7, "tab-2", 1, 4) is None

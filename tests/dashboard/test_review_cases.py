@@ -8,7 +8,7 @@ from dashboard.words import span
 from tests.dashboard.conftest import App
 from tests.fix_seed import RECEIPT, House, mail
 
-SUPPORT, ENGINEER = 0, 2
+SUPPORT, ADMIN, ENGINEER = 0, 1, 2
 
 
 def opened(app: App, send: int, person: int) -> AppTest:
@@ -76,3 +76,56 @@ def test_a_hint_does_not_look_like_a_proof_and_the_subject_can_be_copied(app: Ap
     at = opened(app, send, SUPPORT)
     assert "▲ may be it" in pages(at) and "▲ it went out" not in pages(at)
     assert "Receipt 7" in [block.value for block in at.code]
+
+
+def test_ui_09_a_page_that_starts_afresh_says_that_a_choice_is_gone(app: App, house: House) -> None:
+    send = house.uncertain(RECEIPT, mail("ana@example.com", "Receipt"), ago_s=600)
+    at = opened(app, send, SUPPORT)
+    assert not at.info
+    at.radio[0].set_value(at.radio[0].options[-1]).run()
+    assert not at.info
+    again = opened(app, send, SUPPORT)
+    assert again.radio[0].value is None
+    assert "not pressed is not here" in again.info[0].value
+    assert not opened(app, send, ADMIN).info, "it was not this person"
+
+
+def test_a_decision_that_proof_contradicts_is_told_on_its_send_and_above_what_was_decided(
+    app: App, house: House
+) -> None:
+    send = house.uncertain(RECEIPT, mail("ana@example.com", "Receipt"), ago_s=600)
+    at = opened(app, send, SUPPORT)
+    at.radio[0].set_value(at.radio[0].options[-1]).run()
+    at.button_group[0].set_value(["Only this page"])
+    at.text_input(key=next(box.key for box in at.text_input if str(box.key).startswith("why_"))).set_value(
+        "?!"
+    )
+    next(button for button in at.button if button.label == "Close without sending").click().run()
+    house.evidence(send, "Notice from inboxili", "It was delivered", "sent", proof=True)
+    told = opened(app, send, ADMIN).warning[0].value
+    assert told.startswith("**This decision was contradicted later.**") and "it went out after all" in told
+    queue = app("review")
+    queue.button_group[0].set_value("decided_today").run()
+    assert not queue.exception, queue.exception
+    assert queue.warning[0].value.startswith("**1 decision was contradicted later.**")
+    first, today = (table.value for table in queue.dataframe)
+    assert list(first["But"]) == ["It went out after all"]
+    assert list(today["Did"]) == ["⚠ closed without sending"]
+
+
+def test_decided_today_turns_its_pages_by_25(app: App, house: House) -> None:
+    send = house.uncertain(RECEIPT, mail("ana@example.com", "Receipt"), ago_s=600)
+    opened(app, send, SUPPORT)
+    house.run(
+        """INSERT INTO nottwice.audit (person_id, role, act, entity, entity_id, outcome)
+           SELECT (SELECT min(id) FROM nottwice.people), 'support', 'closed as sent', 'action', :id, 'done'
+           FROM generate_series(1, 27)""",
+        id=send,
+    )
+    queue = app("review")
+    queue.button_group[0].set_value("decided_today").run()
+    assert "Decided today · 27" in str(queue.button_group[0].options)
+    assert len(queue.dataframe[0].value) == 25
+    next(button for button in queue.button if button.label == "Next 25").click().run()
+    assert not queue.exception, queue.exception
+    assert len(queue.dataframe[0].value) == 2

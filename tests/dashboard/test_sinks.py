@@ -202,8 +202,8 @@ OURS = {
         "state",
     ),
     *("over", "skipped", "working", "waiting", "mark", "action_id"),
-    *("event_id", "day", "about_sends", "conflicts", "quarantine"),
     *("transaction_s", "bytes", "hour"),
+    *("row_count", "can_go_back", "event_id", "day", "about_sends", "conflicts", "quarantine"),
     *("configured_at", "heading", "backdated", "sequence", "looked_to", "since", "until", "entity_id"),
     *("sweep_s", "attempt"),
 }

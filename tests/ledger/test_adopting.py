@@ -13,7 +13,7 @@ from ledger.database import Transaction
 from ledger.errors import AlreadyDecided, Incomplete, NotAllowed, NotNow, Stale
 from ledger.records import Act, Decision, Evidence, PointsTo, Role, Settled
 from ledger.states import ActionState
-from ledger.views import review as views_review
+from ledger.views import decided as views_decided
 from tests.fix_sends import ACCEPTED, KEYED, Sends
 
 MESSAGE = "<m-8@provider.example>"
@@ -153,5 +153,5 @@ def test_a_message_whose_send_answered_meanwhile_cannot_be_adopted(sends: Sends)
 def test_to_look_again_is_no_decision(sends: Sends, send: int) -> None:
     act = sends.act(sends.person("Ann"))
     sends.decide(act, lambda tx: lookups.ask(tx, send, act))
-    assert sends.by_console.run(views_review.decided_today, role=Role.ADMIN) == []
-    assert sends.by_console.run(lambda tx: views_review.last_decision(tx, send), role=Role.ADMIN) is None
+    assert sends.by_console.run(views_decided.today, role=Role.ADMIN) == []
+    assert sends.by_console.run(lambda tx: views_decided.last(tx, send), role=Role.ADMIN) is None

@@ -228,10 +228,10 @@ def test_the_command_looks_and_releases_in_a_persons_name(
         and "2 go by providers with keys and 1 by providers without" in words
     )
     assert said("--as", "bo@example.com")[0] == 2
-    assert said(*named) == (1, "Not released: You can read this. Support or admin decides.")
+    assert said(*named) == (1, "Not released. You can read this. Support or admin decides.")
     file.write_text(PEOPLE.format(role="support"))
     assert said(*named) == (0, "Released, as Bo. Sends that may have gone out since: 3.")
-    assert said(*named) == (1, "Not released: It is not held. Nothing was done.")
+    assert said(*named) == (1, "Not released. Sending is not held, so there is nothing to release.")
     sends.sql(ELSEWHERE)
     assert said(*named) == (0, "Released, as Bo. Sends that may have gone out since: 3."), "they wait still"
     entries = sends.rows("SELECT outcome FROM nottwice.audit WHERE act = 'release sending' ORDER BY id")
