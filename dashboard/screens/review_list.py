@@ -87,14 +87,14 @@ def _became(row: Result) -> str:
 
 def _panel(found: DecidedList, rows: Sequence[Result]) -> None:
     if found.state == "done":
-        _done(found)
+        _decided_by(found)
     elif found.state == "waiting" and not found.expired:
-        _waits(found)
+        _second_or_own(found)
     else:
         st.info("Nothing was done. The sends are on the desk.", icon=":material/undo:")
 
 
-def _done(found: DecidedList) -> None:
+def _decided_by(found: DecidedList) -> None:
     own = session.me().id == (found.decided_by or found.requested_by)
     who = "you" if own else named(found.decided_name or found.name)
     at = clock_s(found.decided_at or found.requested_at)
@@ -120,7 +120,7 @@ def _going(drawn: DecidedList) -> None:
         review_together.finish("taken back, together", drawn.id, go_back, form=form)
 
 
-def _waits(found: DecidedList) -> None:
+def _second_or_own(found: DecidedList) -> None:
     ends = clock(found.expires_at, found.now) if found.expires_at else ""
     asked = clock(found.requested_at, found.now)
     with st.container(border=True):
