@@ -98,18 +98,17 @@ def _links(now: Snapshot, glance: Glance[Snapshot]) -> None:
 
 
 def _ways_onwards(now: Snapshot) -> None:
-    if now.failed:
-        _to_events(f"See {many(now.failed, 'event')} set aside", state="failed")
-    if now.unhandled:
-        _to_events(f"See {many(now.unhandled, 'event')} nobody handles", state="unhandled")
+    if now.stuck:
+        show = "past" if now.expired_leases else "aside" if now.failed else "unhandled"
+        _to("stuck", "See what is stuck", show=show)
     if now.conflicts:
-        _to_events(f"See {_counted(now.conflicts, 'conflict', 'conflicts')}", show="conflicts")
+        _to("events", f"See {_counted(now.conflicts, 'conflict', 'conflicts')}", show="conflicts")
     if now.quarantined:
-        _to_events("See quarantine", show="quarantine")
+        _to("events", "See quarantine", show="quarantine")
 
 
-def _to_events(label: str, **only: str) -> None:
-    page = st.session_state["pages"]["events"]
+def _to(name: str, label: str, **only: str) -> None:
+    page = st.session_state["pages"][name]
     st.page_link(page, label=label, icon=":material/arrow_forward:", query_params=only)
 
 

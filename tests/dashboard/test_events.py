@@ -134,14 +134,12 @@ def test_what_no_worker_handles_says_so_on_its_page_and_in_the_list(app: App, ho
     assert [list(state) for state in waiting.dataframe[0].value["State"]] == [["Waiting"]] * 2
 
 
-def test_the_overview_leads_to_what_nobody_handles_and_to_what_became_no_event(
-    app: App, house: House
-) -> None:
+def test_the_overview_leads_to_what_is_stuck_and_to_what_became_no_event(app: App, house: House) -> None:
     told(house)
     unhandled(house)
     at = app("overview", person=2)
     links = {link.proto.label: link.proto.query_string for link in at.get("page_link")}
-    assert links["See 1 event nobody handles"] == "state=unhandled"
+    assert links["See what is stuck"] == "show=aside"
     assert links["See 1 conflict"] == "show=conflicts" and links["See quarantine"] == "show=quarantine"
     assert titles(at)[0].endswith("1 conflict is open, 2 contents are in quarantine.")
 
