@@ -7,24 +7,6 @@ CREATE INDEX actions_given_up ON nottwice.actions (settled_at, id) WHERE state =
 CREATE INDEX events_tried ON nottwice.events (due_at, id, accepted_at) WHERE state = 'pending' AND last_error IS NOT NULL;
 CREATE INDEX events_in_line ON nottwice.events (due_at, id) WHERE waits_behind <> 0;
 
--- The kinds of what is pending that some worker handles, or all of them while no worker ever came; by hopping, as
--- nottwice.kinds_unhandled() finds the others.
-CREATE FUNCTION nottwice.kinds_waiting() RETURNS TABLE (namespace text, source text, type text) LANGUAGE sql STABLE AS $$
-    WITH RECURSIVE hop AS (
-        (SELECT e.namespace, e.source, e.type FROM nottwice.events e WHERE e.state = 'pending'
-         ORDER BY e.namespace, e.source, e.type LIMIT 1)
-        UNION ALL
-        SELECT n.namespace, n.source, n.type FROM hop, LATERAL (
-            SELECT e.namespace, e.source, e.type FROM nottwice.events e
-            WHERE e.state = 'pending' AND (e.namespace, e.source, e.type) > (hop.namespace, hop.source, hop.type)
-            ORDER BY e.namespace, e.source, e.type LIMIT 1) AS n)
-    SELECT hop.namespace, hop.source, hop.type FROM hop
-    WHERE NOT EXISTS (SELECT FROM nottwice.workers WHERE kind = 'worker')
-       OR (hop.source, hop.type) IN (SELECT k.source, k.type FROM nottwice.kinds_handled('{}', '{}') AS k)
-$$;
-GRANT EXECUTE ON FUNCTION nottwice.kinds_waiting, nottwice.kinds_unhandled, nottwice.kinds_handled
-    TO nottwice_viewer, nottwice_support, nottwice_engineer, nottwice_auditor, nottwice_admin;
-
 -- ── A person ends a claim ────────────────────────────────────────────────────────────────────────────
 
 GRANT UPDATE (waits_behind) ON nottwice.events TO nottwice_engineer, nottwice_admin;

@@ -38,6 +38,8 @@ class Filter:
     type: str = ""
 
 
+# The kinds of what is pending that some worker takes; all of them while no worker ever came.
+TAKEN = "(SELECT * FROM nottwice.kinds_pending() EXCEPT SELECT * FROM nottwice.kinds_unhandled())"
 # Each yields id and at. {of} is the filter, {after} the place.
 EVENTS: dict[Segment, str] = {
     "past": """
@@ -58,7 +60,7 @@ ORDER BY p.at, p.id LIMIT :most""",
     # Due and not taken; due later, after a try, though accepted long ago; lined up behind another one of its order.
     "waiting": """
 SELECT w.id, w.at FROM (
-    (SELECT p.id, p.at FROM nottwice.kinds_waiting() AS k CROSS JOIN LATERAL (
+    (SELECT p.id, p.at FROM {taken} AS k CROSS JOIN LATERAL (
         SELECT e.id, e.due_at AS at FROM nottwice.events e
         WHERE e.state = 'pending' AND e.namespace = k.namespace AND e.source = k.source AND e.type = k.type AND e.waits_behind = 0{of}
           AND e.due_at < now() - make_interval(secs => :waiting_s) AND (e.due_at, e.id) > {after}
@@ -101,7 +103,9 @@ def found(kind: Kind, segment: Segment, wanted: Filter) -> str:
     sql = (EVENTS if kind == "event" else SENDS).get(segment, "")
     source, type_ = OF[kind]
     of = f" AND {source} = :source" if wanted.source else ""
-    return sql.format(handled=HANDLED, of=of + (f" AND {type_} = :type" if wanted.type else ""), after=AFTER)
+    return sql.format(
+        handled=HANDLED, taken=TAKEN, of=of + (f" AND {type_} = :type" if wanted.type else ""), after=AFTER
+    )
 
 
 def values(

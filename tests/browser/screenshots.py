@@ -17,7 +17,7 @@ from playwright.sync_api import Browser, Page
 from ledger import schema
 from ledger.database import Database
 from ledger.embedded import Cluster
-from tests.browser import shots_desk, shots_events, shots_record, shots_reprocess
+from tests.browser import shots_desk, shots_events, shots_record, shots_reprocess, shots_stuck
 from tests.browser.shots import Album, Ids, Shot
 from tests.browser.stage import HOUSE, WAIT_MS, browser, console, settled
 
@@ -25,10 +25,12 @@ IMAGES = HOUSE / "docs" / "images"
 ALBUMS: tuple[Album, ...] = (
     *shots_events.EMPTY_ALBUMS,
     *shots_reprocess.EMPTY_ALBUMS,
+    *shots_stuck.EMPTY_ALBUMS,
     *shots_desk.ALBUMS,
     *shots_events.ALBUMS,
     *shots_record.ALBUMS,
     *shots_reprocess.ALBUMS,
+    *shots_stuck.ALBUMS,
 )
 
 
