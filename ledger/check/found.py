@@ -27,6 +27,7 @@ class Topic(StrEnum):
     LEASES = "Expired leases"
     UNSETTLED = "Oldest unsettled send"
     PROPOSED = "Oldest send to approve"
+    RUNS = "Runs for a second person"
     PAUSED = "Paused accounts"
     UNSERVED = "Sends that nobody sends"
     ALARMS = "Keys used elsewhere"

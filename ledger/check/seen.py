@@ -71,6 +71,9 @@ SELECT (SELECT count(*) FROM over) AS leases, nottwice.seconds_since((SELECT min
        nottwice.seconds_since((SELECT min(due_at) FROM nottwice.actions WHERE state = 'approved')) AS send_s,
        nottwice.seconds_since((SELECT min(review_since) FROM nottwice.actions WHERE state = 'needs_review')) AS review_s,
        nottwice.seconds_since((SELECT min(created_at) FROM nottwice.actions WHERE state = 'proposed')) AS proposed_s,
+       (SELECT count(*) FROM nottwice.reprocess_runs WHERE state = 'waiting' AND expires_at > now()) AS runs,
+       nottwice.seconds_since(
+           (SELECT min(requested_at) FROM nottwice.reprocess_runs WHERE state = 'waiting' AND expires_at > now())) AS runs_s,
        (SELECT count(*) FROM nottwice.audit_unsealed) AS unsealed,
        nottwice.seconds_since((SELECT min(since) FROM nottwice.audit_unsealed)) AS unsealed_s
 """

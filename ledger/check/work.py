@@ -40,6 +40,8 @@ def waiting(seen: Seen, limits: AlertSettings) -> Iterator[Finding]:
         (Topic.UNSETTLED, waits["review_s"], limits.unsettled_s, f"Uncertain sends wait for a person, {reviews} in all; the "
                                                                  "oldest for {}."),
         (Topic.PROPOSED, waits["proposed_s"], limits.unsettled_s, "A send waits for approval for {}."),
+        (Topic.RUNS, waits["runs_s"], limits.unsettled_s, f"Runs wait for a second person, {int(waits['runs'])} in all; the oldest "
+                                                          "for {}. Look: nottwice reprocess list."),
         (Topic.UNSEALED, waits["unsealed_s"], limits.unsealed_s, "The audit is not sealed: its oldest open entry is {} old."),
     ):  # fmt: skip
         words = what.format(duration(waited_s))

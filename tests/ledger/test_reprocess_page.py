@@ -8,12 +8,13 @@ from uuid import uuid4
 import pytest
 from sqlalchemy.exc import DBAPIError
 
-from ledger import reprocess
+from ledger import check, reprocess
 from ledger.database import Transaction
 from ledger.errors import AlreadyDecided
 from ledger.records import Act, Role
 from ledger.records.reprocess import RunMode, Wanted
 from ledger.reprocess import planning as reprocess_planning
+from ledger.settings import AlertSettings
 from ledger.views import chosen as views_chosen
 from ledger.views import picks as views_picks
 from ledger.views import reprocess as views_reprocess
@@ -130,6 +131,27 @@ def test_of_what_was_found_often_the_newest_may_be_picked(shop: Shop) -> None:
         shop.finish(shop.recompute(one, mode=RunMode.PREVIEW))
     found = shop.by_console.run(lambda tx: views_picks.found(tx, [one], (), Role.SUPPORT), role=Role.SUPPORT)
     assert [(pick.mark, pick.recipients) for pick in found] == [("finding 2", ("ann@example.com",))]
+
+
+def test_check_finds_a_run_that_waits_for_a_second_person_for_long(shop: Shop) -> None:
+    shop.sell()
+    shop.settle()
+    shop.ask(shop.plan(REPEAT, action_ids=(1,)))
+
+    def found(unsettled_s: float) -> list[str]:
+        limits = AlertSettings(unsettled_s=unsettled_s)
+        return [
+            one.what
+            for one in shop.workshop.database.run(lambda tx: check.findings(tx, limits))
+            if one.topic is check.Topic.RUNS
+        ]
+
+    shop.workshop.run("UPDATE nottwice.reprocess_runs SET requested_at = now() - interval '20 min'")
+    assert found(3600.0) == []
+    (words,) = found(600.0)
+    assert words.startswith("Runs wait for a second person, 1 in all; the oldest for 20 min.")
+    shop.workshop.run("UPDATE nottwice.reprocess_runs SET expires_at = now()")
+    assert found(600.0) == []
 
 
 # ── A kind that loses its last handler ────────────────────────────────────────────────────────────────
