@@ -30,6 +30,7 @@ def draw(story: Story) -> None:
         _sends(story)
         _told(story)
         _facts(story)
+        _run_again(story)
 
 
 # ── Left ──────────────────────────────────────────────────────────────────────────────────────────────
@@ -117,6 +118,12 @@ def _facts(story: Story) -> None:
         st.markdown("**First delivery's id**")
         st.code(shown(story.delivery_id), language=None, wrap_lines=True)
     components.facts_down(_pairs(story))
+
+
+def _run_again(story: Story) -> None:
+    """A way to a plan with this event in it; there it is said what may be done, and by whom."""
+    page = st.session_state["pages"]["reprocess"]
+    st.page_link(page, label="Run it again…", icon=":material/replay:", query_params={"event": f"{story.id}"})
 
 
 def _pairs(story: Story) -> list[tuple[str, str]]:
