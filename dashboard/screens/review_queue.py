@@ -14,9 +14,10 @@ from dashboard.colours import PILLS, State
 from dashboard.components import age_caption, database_gone, mode
 from dashboard.letters import odd_letters
 from dashboard.lists import listed
-from dashboard.screens import review_causes, review_decided, review_paging
-from dashboard.words import COSTS, key_words, many, provider, span, what
+from dashboard.screens import reprocess_words, review_causes, review_decided, review_paging
+from dashboard.words import COSTS, key_words, many, named, provider, span, what
 from ledger.payload import shown
+from ledger.views import reprocess as views_reprocess
 from ledger.views import review as views_review
 from ledger.views.review import QueueRow, Sizes
 
@@ -74,6 +75,8 @@ def draw() -> None:
             _open(rows[0].id)
         st.fragment(_ticking, run_every=session.refresh_s())(sizes)
     review_causes.draw(segment)
+    if segment == "second_person":
+        _runs()
     if segment == "decided_today":
         review_decided.draw(sizes)
     elif rows:
@@ -104,6 +107,14 @@ def _ticking(drawn: Sizes) -> None:
         st.rerun()
     with st.container(horizontal=True, horizontal_alignment="right"):
         age_caption(glance.age_s, "Live, counted")
+
+
+def _runs() -> None:
+    """Runs that wait for a second person stand in Reprocess; here is the way there."""
+    page = st.session_state["pages"]["reprocess"]
+    for run in session.read(views_reprocess.waiting):
+        words = f"{reprocess_words.things(run.mode, reprocess_words.to_go(run))}: {named(run.asked_by)} asks for a second person"
+        st.page_link(page, label=words, icon=":material/replay:", query_params={"run": f"{run.id}"})
 
 
 # ── The table ─────────────────────────────────────────────────────────────────────────────────────────

@@ -248,6 +248,23 @@ def test_a_run_is_stopped_after_the_current_one(shop: Shop, app: App) -> None:
     assert [row["Result"] for row in table(at).to_dict("records")] == [["Done"], ["Not begun"], ["Not begun"]]
 
 
+# ── The ways there ────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_an_event_leads_to_a_plan_with_it_and_review_to_a_run_that_waits(shop: Shop, app: App) -> None:
+    (event,) = shop.sell()
+    shop.settle()
+    links = {link.proto.label: link.proto for link in app("events", event=str(event)).get("page_link")}
+    assert links["Run it again…"].query_string == f"event={event}"
+    shop.ask(shop.plan(SEND, action_ids=(shop.actions()[0][0],)))
+    desk = app("review")
+    desk.session_state["segment"] = "second_person"
+    desk.run()
+    assert not desk.exception
+    links = {link.proto.label: link.proto for link in desk.get("page_link")}
+    assert links["1 e-mail: Engineer asks for a second person"].query_string == "run=1"
+
+
 # ── Who may, and addresses that name nothing ──────────────────────────────────────────────────────────
 
 
