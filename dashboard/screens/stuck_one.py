@@ -12,6 +12,7 @@ from dashboard.screens.events_words import moment
 from dashboard.screens.stuck_acts import DEEDS, READ_ONLY
 from dashboard.screens.stuck_read import Kept
 from dashboard.words import many, span
+from ledger import recovery
 from ledger.database import Transaction
 from ledger.payload import shown
 from ledger.views import stuck as views_stuck
@@ -131,7 +132,7 @@ def _acts(row: StuckEvent) -> None:
                 _close()
                 stuck_acts.carry_out(deed, [row], why)
                 st.rerun()
-    if not stuck_acts.may_act(role):
+    if role not in recovery.REQUEUERS:
         st.caption(READ_ONLY)
 
 
