@@ -10,10 +10,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from ledger import payload, seals
 from tests.browser.conftest import Hall
 from tests.browser.stage import WAIT_MS
-from tests.browser.test_console import HOSTILE
 from tests.fix_record import record
 from tests.fix_seed import RECEIPT, mail
 
@@ -91,29 +89,3 @@ def test_an_export_is_one_however_often_it_is_pressed(hall: Hall, visit: Visit) 
     rows = list(csv.DictReader(io.StringIO(Path(download.value.path()).read_text("utf-8-sig"))))
     assert len(rows) == n and {row["Outcome"] for row in rows} == {"refused"}
     assert exports(hall) == before + 1
-
-
-def test_ui_01_words_of_strangers_are_text_in_the_list_and_the_drawer(hall: Hall, visit: Visit) -> None:
-    outside: list[str] = []
-    text = " | ".join(HOSTILE)
-    send = hall.house.uncertain(RECEIPT, mail("ana@example.com", "x"), about=text)
-    for outcome in ("refused", "failed"):
-        hall.house.run(
-            """INSERT INTO nottwice.audit (role, act, entity, entity_id, outcome, why, known, detail, looked_at)
-               VALUES ('policy', :text, 'action', :send, :outcome, :text, :text, :text, ARRAY[CAST(:text AS text)])""",
-            text=text,
-            send=send,
-            outcome=outcome,
-        )
-    hall.database.run(seals.seal)
-    page = visit(hall, "/audit", as_="Bo Lindqvist")
-    page.on("request", lambda request: outside.append(request.url) if "198.51.100" in request.url else None)
-    page.on("dialog", lambda dialog: outside.append(f"dialog {dialog.message}"))
-    pressed(page, "Open the newest")
-    facts = page.get_by_role("dialog").locator("dl.nt-mail")
-    expect(facts).to_be_visible(timeout=WAIT_MS)
-    assert facts.inner_text().count(payload.shown(text)) == 6
-    strangers = (
-        "main img, [role=dialog] img, [role=dialog] h1:not([id]), a[href*='evil'], a[href*='198.51'], .katex"
-    )
-    assert page.locator(strangers).count() == 0 and outside == []

@@ -2,96 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 
 import psycopg
 import pytest
 from playwright.sync_api import Page, expect
 
-from ledger import actions, endings, payload
 from ledger.embedded import Cluster
-from ledger.records import Email, Proposal
 from tests.browser.conftest import Hall
 from tests.browser.stage import WAIT_MS, settled
-from tests.browser.test_console import HOSTILE, IN_ONE, STRANGERS
-from tests.fix_events import Ledger, delivery, unusable, worker
-from tests.fix_seed import rules
+from tests.fix_events import Ledger
 from tests.fix_story import told
 
 pytestmark = pytest.mark.browser
 Visit = Callable[..., Page]
-
-
-def watched(page: Page) -> list[str]:
-    """Whatever would mean that a stranger's words did something."""
-    outside: list[str] = []
-    page.on("request", lambda request: outside.append(request.url) if "198.51.100" in request.url else None)
-    page.on("dialog", lambda dialog: outside.append(f"dialog {dialog.message}"))
-    return outside
-
-
-def hostile(hall: Hall, text: str) -> tuple[int, int, int]:
-    """An event, a conflict and a quarantined element in which every word of a stranger is this text."""
-    kind_of = text[:100]  # a type has 200 bytes at most
-    book, one = Ledger(hall.database), worker(("shop", kind_of), name=text)
-    hall.house.run("INSERT INTO nottwice.workers (id, name) VALUES (:id, :name)", id=one.id, name=text)
-    body = json.dumps({text: text, "n": 1}).encode()
-    first = delivery(text, type=kind_of, body=body, delivery_id=text, content_type=text)
-    (answer,) = book.accept(first)
-    book.accept(delivery(text, type=kind_of, body=json.dumps({text: text, "n": 2}).encode()))
-    claimed = book.claim_one(one)
-    kind = rules(f"mail {text[:20]}", key=False, why=text)
-    email = Email(to=(text,), subject=text, text=text)
-    proposal = Proposal("acme", text, kind, email.content(), email.to, text, event_id=claimed.event.id)
-    book.database.run(lambda tx: actions.propose(tx, proposal))
-    book.database.run(lambda tx: endings.fail(tx, claimed, error=text, base_s=2, chance=0))
-    book.accept(unusable(body, reason=text))
-    conflict = book.value("SELECT id FROM nottwice.conflicts WHERE event_id = :id", id=answer.event_id)
-    quarantined = book.value("SELECT id FROM nottwice.quarantine WHERE reason = :text", text=text)
-    return answer.event_id or 0, int(conflict), int(quarantined)
-
-
-def test_ui_01_words_of_strangers_are_text_in_an_event(hall: Hall, visit: Visit) -> None:
-    text = " ".join(HOSTILE)
-    event, conflict, quarantined = hostile(hall, text)
-    text = payload.shown(text)
-    page = visit(hall, f"/events?event={event}", ready="h1.nt-h1")
-    outside = watched(page)
-    assert text[:100] in page.locator("h1").inner_text() and text in page.locator("ol.nt-line").inner_text()
-    shown = page.locator("[data-testid='stCode']:visible")
-    shown.first.wait_for()
-    assert text in shown.all_inner_texts()
-    page.get_by_role("button", name="Show the content").click()
-    expect(page.get_by_text("Shown to you at")).to_be_visible(timeout=WAIT_MS)
-    page.get_by_text("The last error").click()
-    assert page.locator(IN_ONE).count() == 0
-    page.get_by_role("button", name=f"Compare conflict {conflict}").click()
-    page.get_by_role("button", name="Show both contents").click()
-    expect(page.get_by_text("Shown to you at").first).to_be_visible(timeout=WAIT_MS)
-    assert page.locator(IN_ONE).count() == 0
-    page.goto(f"{hall.url}/events?quarantined={quarantined}")
-    page.get_by_role("button", name="Show the content").click()
-    expect(page.get_by_text("Shown to you at")).to_be_visible(timeout=WAIT_MS)
-    assert text in page.locator("dl.nt-facts").inner_text() and page.locator(IN_ONE).count() == 0
-    assert outside == []
-
-
-def test_ui_01_words_of_strangers_are_text_in_lists_and_filters(hall: Hall, visit: Visit) -> None:
-    hostile(hall, " ".join(reversed(HOSTILE)))
-    page = visit(hall, "/events")
-    for shown, segment in (
-        ("The newest", "Events"),
-        ("The first one stands", "Conflicts"),
-        ("Pick a row", "Quarantine"),
-    ):
-        page.get_by_test_id("stButtonGroup").get_by_text(segment).click()
-        expect(page.get_by_text(shown)).to_be_visible(timeout=WAIT_MS)
-        expect(page.locator("[data-testid='stDataFrame'] canvas").first).to_be_visible(timeout=WAIT_MS)
-        assert page.locator(STRANGERS).count() == 0
-    page.goto(f"{hall.url}/events?type={HOSTILE[0]}&source={HOSTILE[2]}&state={HOSTILE[1]}&from=x&show=<b>")
-    expect(page.get_by_text("No event fits.")).to_be_visible(timeout=WAIT_MS)
-    assert page.locator("main img, main b, main a[href*='evil'], main a[href*='198.51']").count() == 0
 
 
 def test_a_row_opens_what_it_shows_although_newer_ones_came(hall: Hall, visit: Visit) -> None:
