@@ -15,21 +15,22 @@ from uuid import UUID, uuid4, uuid5
 
 import streamlit as st
 
-from dashboard.house import Glance, House, Visit
-from ledger import audit, check, people, resuming, reveals, samples, views
+from dashboard.house import Glance, Visit
+from dashboard.identity import COOKIE, choose, chosen, house, may_decide, me, number, people_here
+from ledger import audit, check, resuming, reveals, samples, views
 from ledger.database import Transaction
-from ledger.deciding import DECIDERS, must_be_complete
+from ledger.deciding import must_be_complete
 from ledger.errors import AlreadyDecided, Declined, Incomplete, Stale, Unavailable
-from ledger.records import Act, Decision, Person
-from ledger.settings import PersonSettings, load
+from ledger.records import Act, Decision
 from ledger.verdict import Finding
 from ledger.views import events as views_events
 from ledger.views import review as views_review
 
+__all__ = ["COOKIE", "choose", "chosen", "house", "may_decide", "me", "number", "people_here"]  # of identity
+
 T = TypeVar("T")
 LOG = logging.getLogger("nottwice.console")
 FORMS = UUID("6f1d1c52-6a0e-4d57-9a0f-7c1b8a4f2f60")  # the name space of one-time ids
-COOKIE = "nottwice_acts_as"
 REVEALERS, WHY_FIRST = reveals.REVEALERS, reveals.REVEAL_WITH_WHY
 
 
@@ -83,56 +84,7 @@ class TryAgain:
 Result = Done | Lost | Twice | Changed | Refused | TryAgain
 
 
-# ── Who and where ─────────────────────────────────────────────────────────────────────────────────────
-
-
-@st.cache_resource(show_spinner=False)
-def house() -> House:
-    """The configuration and the database, once for all sessions of this console."""
-    return House(load())
-
-
-def people_here() -> tuple[PersonSettings, ...]:
-    """Those among whom one chooses where nobody signs in."""
-    return house().settings.console.people
-
-
-def number() -> int:
-    """Which of the people this session acts as; after a reload, the one this browser acted as before.
-
-    The cookie is no proof of who one is: where nobody signs in, everybody may be anybody. It only keeps a reload
-    from turning one person into another unseen.
-    """
-    if "person" not in st.session_state:
-        kept = st.context.cookies.get(COOKIE, "")
-        st.session_state["person"] = int(kept) if kept.isascii() and kept.isdecimal() and len(kept) < 4 else 0
-    return int(st.session_state["person"]) % len(people_here())
-
-
-def chosen() -> PersonSettings:
-    return people_here()[number()]
-
-
-def choose(number: int) -> None:
-    """Act as another of the people from now on; what the one before had open or read is forgotten."""
-    st.session_state.clear()
-    st.session_state["person"] = number
-
-
-def me() -> Person:
-    """The person who acts, as the database knows them. Raises Unavailable."""
-    if "me" not in st.session_state:
-        given = chosen()
-        subject = given.email or given.name
-        st.session_state["me"] = house().database.run(
-            lambda tx: people.person(tx, people.LOCAL, subject, given.name, given.email, given.role)
-        )
-    known: Person = st.session_state["me"]
-    return known
-
-
-def may_decide() -> bool:
-    return chosen().role in DECIDERS
+# ── What there is ─────────────────────────────────────────────────────────────────────────────────────
 
 
 def figures() -> Glance[views.Snapshot]:
