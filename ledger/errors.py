@@ -15,6 +15,8 @@ LedgerError
 ├── UnusableKey              an action was proposed without what its key is made of
 ├── Unproposable             an action was proposed that could never be stored, or never go out
 ├── Unstorable               a text that was handed to the ledger holds what no database and no e-mail can hold
+├── NotAdmitted              a person may not come in; the message says why, in words for them
+│   └── SignInEnded          … any more: the sign-in is over
 └── Declined                 a person's act cannot be carried out; nothing was changed
     ├── NotAllowed           the person's role may not do this
     ├── Stale                the row changed since the person looked
@@ -74,6 +76,18 @@ class NotInTransaction(LedgerError, TypeError):
 
 class ContentTooBig(LedgerError):
     """What should be stored is over its configured limit."""
+
+
+class NotAdmitted(LedgerError):
+    """A person may not come in. The message is for them, and holds no word of theirs."""
+
+
+class SignInEnded(NotAdmitted):
+    """The sign-in is over; `at` says since when."""
+
+    def __init__(self, at: datetime) -> None:
+        super().__init__(f"Your sign-in ended at {at:%H:%M} UTC. Sign in again.")
+        self.at = at
 
 
 class Unstorable(LedgerError, ValueError):

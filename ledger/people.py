@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ledger.admission import Admitted
 from ledger.database import Transaction
 from ledger.errors import Misconfigured
 from ledger.records import Person, Role
@@ -39,3 +40,8 @@ def configured(settings: Settings, email: str) -> PersonSettings:
 def local(tx: Transaction, given: PersonSettings) -> Person:
     """One of the people of the configuration, the same row as in the console."""
     return person(tx, LOCAL, given.email or given.name, given.name, given.email, given.role)
+
+
+def admitted(tx: Transaction, found: Admitted) -> Person:
+    """Whoever signed in: a row by issuer and subject, so that another with the same name or address is another row."""
+    return person(tx, found.issuer, found.subject, found.name, found.email, found.role)

@@ -33,6 +33,7 @@ from ledger.settings.processes import (
 )
 from ledger.settings.providers import ProviderSettings, known
 from ledger.settings.retention import RetentionSettings
+from ledger.settings.sign_in import ProxySettings, RolesSettings, SignInSettings
 from ledger.settings.sources import SourceSettings
 from ledger.settings.tables import ActionSettings, AlertSettings, Tables
 from ledger.settings.words import explain, explain_syntax
@@ -48,10 +49,13 @@ __all__ = [
     "Login",
     "PersonSettings",
     "ProviderSettings",
+    "ProxySettings",
     "ReceiverSettings",
     "ReprocessSettings",
     "RetentionSettings",
+    "RolesSettings",
     "Settings",
+    "SignInSettings",
     "SourceSettings",
     "SupervisorSettings",
     "WorkerSettings",

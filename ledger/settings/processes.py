@@ -7,6 +7,7 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 
 from ledger.records import Role
+from ledger.settings.sign_in import ProxySettings, RolesSettings, SignInSettings, is_loopback
 from ledger.settings.types import Count, Name, Number, PositiveSeconds, Seconds, Table, wrong
 
 
@@ -72,12 +73,43 @@ class PersonSettings(Table):
 
 
 class ConsoleSettings(Table):
-    """`[console]`: the people who act without sign-in, on loopback only."""
+    """`[console]`: where it listens and how people come in. Without sign-in: on this machine only, as one of `people`."""
 
+    host: str = "127.0.0.1"
     people: tuple[PersonSettings, ...] = ()
+    sign_in: SignInSettings | None = None
+    proxy: ProxySettings | None = None
+    roles: RolesSettings = RolesSettings()
     request_expires_s: PositiveSeconds = 14_400.0  # how long a second person is waited for
     refresh_s: PositiveSeconds = 2.0
     second_person_above: Number = 50  # sends that one person decides together within an hour; more takes two
+
+    @property
+    def door(self) -> SignInSettings | ProxySettings | None:
+        """How people come in; None where nobody signs in."""
+        return self.sign_in or self.proxy
+
+    @model_validator(mode="after")
+    def _lets_nobody_in_unseen(self) -> Self:
+        if self.sign_in and self.proxy:
+            raise wrong(
+                "proxy", "cannot stand beside [console.sign_in]: people come in by one way or the other"
+            )
+        if self.door is None and not is_loopback(self.host):
+            raise wrong(
+                "host",
+                "reaches beyond this machine, and nobody signs in: whoever comes could act as anybody. Leave it out, "
+                "or add [console.sign_in] or [console.proxy]",
+            )
+        if self.door and not (self.roles.emails or self.roles.groups or self.roles.domains):
+            raise wrong(
+                "roles", "gives nobody a role, so nobody could come in; name addresses, groups or domains"
+            )
+        if self.sign_in and not self.sign_in.verified_claim and (self.roles.emails or self.roles.domains):
+            raise wrong(
+                ("sign_in", "verified_claim"), "is empty, so no address gives a role; use groups alone"
+            )
+        return self
 
 
 class DatabaseSettings(Table):

@@ -102,10 +102,16 @@ def _names(model: type[BaseModel], path: Sequence[str | int]) -> list[str]:
     for part in path:
         if _is_table(inside):
             field = inside.model_fields.get(str(part))
-            inside = field.annotation if field else None
+            inside = _table_of(field.annotation) if field else None
         else:  # dict[name, Table] or tuple[Table, ...]
             inside = next(filter(_is_table, get_args(inside)), None)
     return list(inside.model_fields) if _is_table(inside) else []
+
+
+def _table_of(annotation: Any) -> Any:
+    """The table in `Table | None`; anything else as it is."""
+    tables = [one for one in get_args(annotation) if _is_table(one)]
+    return tables[0] if type(None) in get_args(annotation) and tables else annotation
 
 
 def _is_table(annotation: Any) -> bool:
