@@ -9,15 +9,27 @@ from __future__ import annotations
 from pathlib import Path
 
 import streamlit as st
+from streamlit.navigation.page import StreamlitPage
 
 st.set_page_config(page_title="Not Twice", page_icon=str(Path(__file__).with_name("icon.png")), layout="wide")
 
 from dashboard import session  # noqa: E402 - the page must be configured before anything draws
 from dashboard.components import database_gone, style  # noqa: E402
-from dashboard.screens import audit, events, health, me, overview, reprocess, review, stuck  # noqa: E402
+from dashboard.screens import (  # noqa: E402
+    audit,
+    events,
+    health,
+    me,
+    overview,
+    reprocess,
+    review,
+    sign_in,
+    stuck,
+)
 from dashboard.words import named  # noqa: E402
 from ledger.errors import Misconfigured, Unavailable  # noqa: E402
 from ledger.records import Role  # noqa: E402
+from ledger.settings.sign_in import is_loopback  # noqa: E402
 
 NOBODY = """Nobody is named in [console] people, so nobody can act here. Add yourself to the configuration, and start the house again:
 
@@ -25,41 +37,48 @@ NOBODY = """Nobody is named in [console] people, so nobody can act here. Add you
 name = "Your Name"
 email = "you@example.com"
 role = "admin"   # or viewer, support, engineer, auditor"""
-LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 FIRST_PAGE = {Role.SUPPORT: "review", Role.ADMIN: "review"}  # for everybody else the overview
 
 
 def main() -> None:
     style()
-    _refuse_beyond_loopback()
     try:
-        if not session.people_here():
-            raise Misconfigured(NOBODY)
+        somebody_signs_in = session.door() is not None
+        if not somebody_signs_in:
+            _refuse_beyond_loopback()
+            _refuse_nobody()
     except Misconfigured as error:
         st.title("The console cannot start as it is configured.", anchor=False)
         st.text(str(error))
         st.stop()
-    _navigate()
+    if somebody_signs_in and not sign_in.is_in():
+        _nothing_but_sign_in()
+    else:
+        _navigate()
+
+
+def _refuse_nobody() -> None:
+    if not session.people_here():
+        raise Misconfigured(NOBODY)
 
 
 def _refuse_beyond_loopback() -> None:
-    if st.get_option("server.address") not in LOOPBACK:
+    if not is_loopback(str(st.get_option("server.address"))):
         st.title("The console does not listen beyond this machine without sign-in.", anchor=False)
-        st.markdown("Start it with `--server.address=127.0.0.1`, and put nothing in front of it.")
+        st.markdown("Start it with `nottwice console`, and put nothing in front of it.")
         st.stop()
 
 
-def _navigate() -> None:
-    who, figures = session.chosen(), session.figures().figures
-    waiting = figures.for_people if figures else 0
-    stuck_now = figures.stuck if figures else 0
-    st.session_state["drawn_waiting"], st.session_state["drawn_stuck"] = waiting, stuck_now
+def _nothing_but_sign_in() -> None:
+    """Every page's address is answered with the same page, and stays in the browser: the sign-in leads back to it."""
+    addresses = [page.url_path for page in _pages("You").values()]
+    everywhere = [st.Page(sign_in.page, title="Sign in", url_path=address) for address in addresses]
+    home = st.Page(sign_in.page, title="Sign in", url_path="sign-in", default=True)
+    st.navigation([home, *everywhere], position="hidden").run()
 
-    def home() -> None:  # the default page has no address of its own, so it must not be a real one
-        st.switch_page(pages[FIRST_PAGE.get(who.role, "overview")])
 
-    title = f"{named(who.name)} · {who.role.value}"
-    pages = {
+def _pages(person: str, waiting: int = 0, stuck_now: int = 0) -> dict[str, StreamlitPage]:
+    return {
         "overview": st.Page(overview.page, title="Overview", url_path="overview"),
         "review": st.Page(
             review.page, title=f"Review · {waiting}" if waiting else "Review", url_path="review"
@@ -71,8 +90,20 @@ def _navigate() -> None:
         "reprocess": st.Page(reprocess.page, title="Reprocess", url_path="reprocess"),
         "audit": st.Page(audit.page, title="Audit", url_path="audit"),
         "health": st.Page(health.page, title="Health", url_path="health"),
-        "me": st.Page(me.page, title=title, url_path="me", icon=":material/account_circle:"),
+        "me": st.Page(me.page, title=person, url_path="me", icon=":material/account_circle:"),
     }
+
+
+def _navigate() -> None:
+    who, figures = session.chosen(), session.figures().figures
+    waiting = figures.for_people if figures else 0
+    stuck_now = figures.stuck if figures else 0
+    st.session_state["drawn_waiting"], st.session_state["drawn_stuck"] = waiting, stuck_now
+
+    def home() -> None:  # the default page has no address of its own, so it must not be a real one
+        st.switch_page(pages[FIRST_PAGE.get(who.role, "overview")])
+
+    pages = _pages(f"{named(who.name)} · {who.role.value}", waiting, stuck_now)
     if who.role not in audit.READERS:
         del pages["audit"]
     st.session_state["pages"] = pages

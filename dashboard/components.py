@@ -18,6 +18,7 @@ import streamlit as st
 from dashboard import session
 from dashboard.colours import Mode, State
 from dashboard.letters import odd_places
+from dashboard.remembered import remembering
 from dashboard.words import clock, clock_s, harmless, many, named, span
 from ledger.payload import shown
 from ledger.verdict import VerdictWord
@@ -49,12 +50,9 @@ def mode() -> Mode:
     return "dark" if getattr(st.context.theme, "type", "light") == "dark" else "light"
 
 
-def remember(cookie: str, number: int) -> None:
+def remember(number: int) -> None:
     """A small number in the browser, for this console alone. Both are our own: this is the only script we write."""
-    st.html(
-        f"<script>document.cookie = '{cookie}={int(number)}; path=/; SameSite=Strict'</script>",
-        unsafe_allow_javascript=True,
-    )
+    st.html(remembering(number), unsafe_allow_javascript=True)
 
 
 # ── Text from outside ─────────────────────────────────────────────────────────────────────────────────

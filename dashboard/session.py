@@ -16,17 +16,43 @@ from uuid import UUID, uuid4, uuid5
 import streamlit as st
 
 from dashboard.house import Glance, Visit
-from dashboard.identity import COOKIE, choose, chosen, house, may_decide, me, number, people_here
+from dashboard.identity import (
+    account,
+    admitted,
+    choose,
+    chosen,
+    door,
+    house,
+    may_decide,
+    me,
+    number,
+    people_here,
+    sign_out_url,
+    signs_in_here,
+)
 from ledger import audit, check, resuming, reveals, samples, views
 from ledger.database import Transaction
 from ledger.deciding import must_be_complete
-from ledger.errors import AlreadyDecided, Declined, Incomplete, Stale, Unavailable
+from ledger.errors import AlreadyDecided, Declined, Incomplete, NotAdmitted, Stale, Unavailable
 from ledger.records import Act, Decision
 from ledger.verdict import Finding
 from ledger.views import events as views_events
 from ledger.views import review as views_review
 
-__all__ = ["COOKIE", "choose", "chosen", "house", "may_decide", "me", "number", "people_here"]  # of identity
+__all__ = [  # of identity
+    "account",
+    "admitted",
+    "choose",
+    "chosen",
+    "door",
+    "house",
+    "may_decide",
+    "me",
+    "number",
+    "people_here",
+    "sign_out_url",
+    "signs_in_here",
+]
 
 T = TypeVar("T")
 LOG = logging.getLogger("nottwice.console")
@@ -179,7 +205,10 @@ def act(
     A refused or failed try is noted in the audit in a transaction of its own; a twin of an act that was done is
     none. Every viewer's figures are counted anew afterwards.
     """
-    given = Act(me(), form, why.strip(), looked_at)
+    try:
+        given = Act(me(), form, why.strip(), looked_at)
+    except NotAdmitted as error:
+        return Refused(f"{error} Nothing was done.")
     try:
         return Done(house().database.run(lambda tx: do(tx, given), role=given.person.role))
     except AlreadyDecided as error:
@@ -233,7 +262,7 @@ def reveal_both(conflict_id: int, event_id: int, why: str) -> Result:
 def _reveal(why: str, show: Callable[[Act], object]) -> Result:
     try:
         return Done(show(Act(me(), uuid4(), why.strip())))
-    except Declined as error:
+    except (Declined, NotAdmitted) as error:
         return Refused(str(error))
     except Unavailable:
         return TryAgain("The database cannot be reached. Nothing was shown.")

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 from ledger.environment import package_folder
 from ledger.errors import Misconfigured
 from ledger.settings import Settings
+from ledger.way_in import refuse_open_console
 
 LOOPBACK = "127.0.0.1"
 # A stop ends the lowest stage first: what makes work, then what does it, then what takes it in or shows it.
@@ -61,14 +62,15 @@ def worker(settings: Settings, number: int) -> Service:
 
 
 def console(settings: Settings) -> Service:
-    """Raises Misconfigured where the console's packages are not installed."""
+    """Raises Misconfigured where the console's packages are not installed, or people could not come in as configured."""
     package_folder("streamlit")
+    refuse_open_console(settings)
     return Service(
         "console",
         CONSOLE,
-        console_command(settings),
+        module("dashboard"),
         environment(settings),
-        url(settings.console_port, "/_stcore/health"),
+        url(settings.console_port, "/_stcore/health", reached_at(settings.console.host)),
         folder=settings.home / "console",
     )
 
@@ -106,13 +108,6 @@ def environment(settings: Settings) -> dict[str, str]:
 
 def console_installed() -> bool:
     return find_spec("streamlit") is not None and find_spec("dashboard") is not None
-
-
-def console_command(settings: Settings) -> tuple[str, ...]:
-    """Streamlit on loopback alone: without sign-in nobody beyond this machine may see it."""
-    app = package_folder("dashboard") / "app.py"
-    address = (f"--server.port={settings.console_port}", f"--server.address={LOOPBACK}")
-    return (*module("streamlit"), "run", str(app), *address, "--server.headless=true")
 
 
 def make_folders(services: Iterable[Service]) -> None:

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import streamlit as st
 
 from dashboard import components, session
-from dashboard.words import named
+from dashboard.screens.sign_in import is_in, sign_out
+from dashboard.words import clock, named
+from ledger.admission import Admitted
+from ledger.payload import shown
 
+LOOK_S = 60.0
 MAY = {
     "viewer": "Sees figures and lists, with recipients masked.",
     "support": "Decides uncertain sends, approves proposed ones, and agrees as second person. Reads own acts in the audit.",
@@ -17,6 +23,38 @@ MAY = {
 
 
 def page() -> None:
+    found = session.admitted()
+    if found is None:
+        _one_of_the_people()
+    else:
+        _signed_in(found)
+
+
+def _signed_in(found: Admitted) -> None:
+    st.title(f"You are {named(found.name)}, {found.role.value}.", anchor=False)
+    st.caption(MAY[found.role.value])
+    if found.email:
+        st.text(shown(found.email))
+    st.text(shown(f"You are {found.role.value} because of the {found.rule}."))
+    if found.until:
+        st.markdown(f"Your sign-in ends at {clock(found.until)} UTC.")
+    _zone()
+    sign_out()
+
+
+def _zone() -> None:
+    """Times on every page are the same for everybody, so that two people who talk about one mean the same moment."""
+    minutes = -(st.context.timezone_offset or 0)  # the browser counts from here to UTC
+    if minutes:
+        hours = f"{abs(minutes) // 60}:{abs(minutes) % 60:02}"
+        st.markdown(
+            f"All times are in UTC. Your clock is {hours} h {'ahead of' if minutes > 0 else 'behind'} it."
+        )
+    else:
+        st.markdown("All times are in UTC.")
+
+
+def _one_of_the_people() -> None:
     who = session.chosen()
     st.title(f"You act as {named(who.name)}, {who.role.value}.", anchor=False)
     st.caption(MAY[who.role.value])
@@ -24,8 +62,9 @@ def page() -> None:
         st.text(who.email)
     st.markdown(
         "This console listens on this machine alone and nobody signs in: whoever sits here acts as one of the people "
-        "named in the configuration. The audit keeps that name. All times are in UTC."
+        "named in the configuration. The audit keeps that name."
     )
+    _zone()
     people = session.people_here()
     st.radio(
         "Act as",
@@ -43,12 +82,15 @@ def _chosen() -> None:
 
 
 def frame() -> None:
-    """Under every page: who acts, and the others one can act as."""
+    """Under every page: who acts, and the others one can act as; where people sign in, a look whether they still are."""
+    if found := session.admitted():
+        _ends_with(found)
+        return
     who, people = session.chosen(), session.people_here()
     others = [(i, one) for i, one in enumerate(people) if i != session.number()][:4]
     if not others:
         return
-    components.remember(session.COOKIE, session.number())
+    components.remember(session.number())
     st.space("small")
     with st.container(horizontal=True, vertical_alignment="center", gap="small", key="nt_frame"):
         st.caption(
@@ -58,3 +100,15 @@ def frame() -> None:
         for i, one in others:
             label = f"Act as {named(one.name)} · {one.role.value}"
             st.button(label, type="tertiary", key=f"act_as_{i}", on_click=session.choose, args=(i,))
+
+
+def _ends_with(found: Admitted) -> None:
+    """A page that nobody touches does not outlive the sign-in: it looks when that ends, and once a minute until then."""
+    if found.until is not None:
+        left_s = (found.until - datetime.now(UTC)).total_seconds()
+        st.fragment(_still_in, run_every=min(max(left_s, 0) + 0.2, LOOK_S))()
+
+
+def _still_in() -> None:
+    if not is_in():
+        st.rerun()

@@ -10,7 +10,7 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -22,6 +22,7 @@ from ledger.settings import load
 
 HOUSE = Path(__file__).parents[2]
 READY_WITHIN_S = 40.0  # a deadline on a busy machine, not a duration
+NONE: Mapping[str, str] = {}
 WAIT_MS = 40_000  # a deadline on a busy machine, not a duration
 # The last switch of a name counts, so what Playwright turns off is named again. The address bar's own pages, which
 # nobody sees here, are loaded beside each page of ours, and cost a third of a visit's CPU (Chromium 156).
@@ -82,23 +83,30 @@ def free_port() -> int:
 
 @contextmanager
 def console(
-    url: str, *, refresh_s: float = 2.0, decided_wait_s: float = 15.0, address: str = "127.0.0.1"
+    url: str,
+    *,
+    refresh_s: float = 2.0,
+    decided_wait_s: float = 15.0,
+    port: int = 0,
+    more: str = "",
+    secrets: Mapping[str, str] = NONE,
 ) -> Iterator[str]:
-    """The console as `nottwice console` starts it; its address. Ends with the block."""
+    """The console as `nottwice console` starts it; its address. Ends with the block. `more` is added to its tables."""
     home = Path(tempfile.mkdtemp(prefix="nottwice-console-"))
     config = home / "nottwice.toml"
-    config.write_text(CONFIGURATION.format(refresh_s=refresh_s, decided_wait_s=decided_wait_s))
-    port = free_port()
+    config.write_text(CONFIGURATION.format(refresh_s=refresh_s, decided_wait_s=decided_wait_s) + more)
+    port = port or free_port()
     given = {"NOTTWICE_HOME": str(home), "NOTTWICE_CONFIG": str(config), "DATABASE_URL": url}
+    given["NOTTWICE_CONSOLE_PORT"] = str(port)
+    (home / "secrets").mkdir()
+    for name, secret in secrets.items():
+        (home / "secrets" / name).write_text(secret)
     settings = load(config).model_copy(update={"home": home, "console_port": port})
     service = console_service(settings)
-    command = [
-        arg.replace("--server.address=127.0.0.1", f"--server.address={address}") for arg in service.command
-    ]
     make_folders([service])
     with (home / "console.log").open("wb") as log:
         process = subprocess.Popen(
-            command, cwd=service.folder, env={**os.environ, **given}, stdout=log, stderr=log
+            service.command, cwd=service.folder, env={**os.environ, **given}, stdout=log, stderr=log
         )
     try:
         _ready(f"http://127.0.0.1:{port}", process, home / "console.log")

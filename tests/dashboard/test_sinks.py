@@ -85,7 +85,7 @@ QUIET = {  # draw nothing, or take no text
         "navigation",
         "empty",
     ),
-    *("switch_page", "get_option", "cache_resource", "TextColumn", "MultiselectColumn"),
+    *("App", "switch_page", "get_option", "cache_resource", "TextColumn", "MultiselectColumn"),
 }
 UNSHOWN = {  # of a call that shows: what a person never reads
     *(
@@ -117,7 +117,7 @@ UNSHOWN = {  # of a call that shows: what a person never reads
 }
 NAMES = {"named", "provider", "what", "harmless", "odd_letters"}  # nothing that Markdown reads is left
 CARRIES = {"TryAgain"}  # results that carry a sentence of ours to where it is shown
-NUMBERS = {"len", "range", "sum", "min", "max", "round", "int", "span", "clock", "clock_s", "many"}
+NUMBERS = {"abs", "len", "range", "sum", "min", "max", "round", "int", "span", "clock", "clock_s", "many"}
 NUMBER_TYPES = {
     "int",
     "float",
