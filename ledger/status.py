@@ -94,8 +94,7 @@ WITH_ALIVE = """
 WITH handled AS (
     SELECT DISTINCT unnest(handles) AS pair FROM nottwice.workers WHERE kind = 'worker'
 ), pending AS (
-    SELECT source || ' ' || type AS pair, count(*) AS n, min(due_at) AS due_at
-    FROM nottwice.events WHERE state = 'pending' GROUP BY source, type
+    SELECT source || ' ' || type AS pair, n, due_at FROM nottwice.pending_kinds()
 ), judged AS (
     SELECT n, due_at, NOT EXISTS (SELECT FROM handled) OR EXISTS (SELECT FROM handled h WHERE h.pair = p.pair) AS handled
     FROM pending p

@@ -74,21 +74,19 @@ class Snapshot:
 SNAPSHOT = """
 WITH handled AS (SELECT DISTINCT unnest(handles) AS pair FROM nottwice.workers WHERE kind = 'worker'),
 pending AS (
-    SELECT n, due_at, NOT EXISTS (SELECT FROM handled) OR EXISTS (SELECT FROM handled h WHERE h.pair = p.pair) AS handled
-    FROM (SELECT source || ' ' || type AS pair, count(*) AS n, min(due_at) AS due_at
-          FROM nottwice.events WHERE state = 'pending' GROUP BY source, type) AS p),
+    SELECT n, due_at, NOT EXISTS (SELECT FROM handled)
+           OR EXISTS (SELECT FROM handled h WHERE h.pair = p.source || ' ' || p.type) AS handled
+    FROM nottwice.pending_kinds() AS p),
 claims AS (
     SELECT count(*) AS n, count(*) FILTER (WHERE lease_until < now()) AS expired, min(claimed_at) AS oldest
     FROM nottwice.events WHERE state = 'processing'),
 actions AS (
-    SELECT count(*) FILTER (WHERE state = 'proposed') AS proposed, count(*) FILTER (WHERE state = 'approved') AS approved,
-           count(*) FILTER (WHERE state = 'sending') AS sending,
-           count(*) FILTER (WHERE state = 'needs_review') AS needs_review,
-           min(CASE state WHEN 'needs_review' THEN review_since WHEN 'proposed' THEN created_at END) AS oldest
-    FROM (SELECT state, review_since, created_at FROM nottwice.actions WHERE state = 'proposed'
-          UNION ALL SELECT state, NULL, NULL FROM nottwice.actions WHERE state = 'approved'
-          UNION ALL SELECT state, NULL, NULL FROM nottwice.actions WHERE state = 'sending'
-          UNION ALL SELECT state, review_since, NULL FROM nottwice.actions WHERE state = 'needs_review') AS live),
+    SELECT (SELECT count(*) FROM nottwice.actions WHERE state = 'proposed') AS proposed,
+           (SELECT count(*) FROM nottwice.actions WHERE state = 'approved') AS approved,
+           (SELECT count(*) FROM nottwice.actions WHERE state = 'sending') AS sending,
+           (SELECT count(*) FROM nottwice.actions WHERE state = 'needs_review') AS needs_review,
+           least((SELECT min(review_since) FROM nottwice.actions WHERE state = 'needs_review'),
+                 (SELECT min(created_at) FROM nottwice.actions WHERE state = 'proposed')) AS oldest),
 workers AS (
     SELECT count(*) FILTER (WHERE stopped_at IS NULL AND seen_at > now() - make_interval(secs => :silent_s)
                             AND NOT EXISTS (SELECT FROM nottwice.workers n

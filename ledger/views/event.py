@@ -194,13 +194,17 @@ EVIDENCE = """
 SELECT action_id, source, found, points_to, proof, observed_at FROM nottwice.evidence
 WHERE action_id = ANY(CAST(:sends AS bigint[])) ORDER BY id DESC LIMIT :most
 """
+# Each subject through its own index: asked for together, a busy record is walked from its end.
 WORDS = """
+WITH about (entity, entity_id) AS (
+    VALUES ('event', CAST(:id AS bigint))
+    UNION ALL SELECT 'action', unnest(CAST(:sends AS bigint[]))
+    UNION ALL SELECT 'conflict', unnest(CAST(:conflicts AS bigint[])))
 SELECT u.id AS audit_id, u.at, p.name AS who, u.act, u.outcome, u.why, u.entity, u.entity_id
-FROM nottwice.audit u LEFT JOIN nottwice.people p ON p.id = u.person_id
-WHERE u.act <> 'reveal'
-  AND ((u.entity = 'event' AND u.entity_id = :id)
-       OR (u.entity = 'action' AND u.entity_id = ANY(CAST(:sends AS bigint[])))
-       OR (u.entity = 'conflict' AND u.entity_id = ANY(CAST(:conflicts AS bigint[]))))
+FROM about s
+CROSS JOIN LATERAL (SELECT * FROM nottwice.audit a WHERE a.entity = s.entity AND a.entity_id = s.entity_id AND a.act <> 'reveal'
+                    ORDER BY a.id DESC LIMIT :most) AS u
+LEFT JOIN nottwice.people p ON p.id = u.person_id
 ORDER BY u.id DESC LIMIT :most
 """
 CONFLICTS = """

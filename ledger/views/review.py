@@ -52,20 +52,22 @@ WITH waiting AS (
            nottwice.key_ends(first_started_at, key_window_s, key_margin_s) AS key_until
     FROM nottwice.actions a
     WHERE state = :state
-      AND :asked = EXISTS (SELECT FROM nottwice.requests q
-                           WHERE q.action_id = a.id AND q.decision IS NULL AND q.expires_at > now())),
+      AND :asked = (id IN (SELECT q.action_id FROM nottwice.requests q WHERE q.decision IS NULL AND q.expires_at > now()))),
 ranked AS (
-    SELECT *, NOT coalesce(key_until BETWEEN now() AND now() + interval '1 hour', false) AS later FROM waiting)
+    SELECT *, NOT coalesce(key_until BETWEEN now() AND now() + interval '1 hour', false) AS later FROM waiting),
+page AS MATERIALIZED (  -- recipients are looked up for these alone
+    SELECT * FROM ranked
+    WHERE CAST(:id AS bigint) IS NULL
+       OR (later, rank, since, id)
+          > (CAST(:later AS boolean), CAST(:rank AS integer), CAST(:since AS timestamptz), CAST(:id AS bigint))
+    ORDER BY later, rank, since, id LIMIT :most)
 SELECT a.id, a.kind, a.about, a.provider, a.cost, coalesce(r.recipients, '{}') AS recipients, a.later, a.rank, a.since,
        CASE WHEN a.verdict = 'safe_to_try_again' AND a.key_until < now() THEN 'nobody_knows' ELSE a.verdict END AS verdict,
        nottwice.seconds_since(a.since) AS waiting_s,
        CAST(extract(epoch FROM a.key_until - now()) AS double precision) AS key_left_s,
        CAST(greatest(0, coalesce(extract(epoch FROM a.evidence_until - now()), 0)) AS double precision) AS looking_s
-FROM ranked a LEFT JOIN nottwice.recipients r ON r.action_id = a.id
-WHERE CAST(:id AS bigint) IS NULL
-   OR (a.later, a.rank, a.since, a.id)
-      > (CAST(:later AS boolean), CAST(:rank AS integer), CAST(:since AS timestamptz), CAST(:id AS bigint))
-ORDER BY a.later, a.rank, a.since, a.id LIMIT :most
+FROM page a LEFT JOIN nottwice.recipients r ON r.action_id = a.id
+ORDER BY a.later, a.rank, a.since, a.id
 """
 
 
@@ -100,17 +102,20 @@ class Sizes:
     contradicted: int
 
 
+# Each state over its own small index: asked for together, they would be looked for among all that was ever sent.
+SIZES = """
+SELECT (SELECT count(*) FROM nottwice.actions WHERE state = 'needs_review') - asked.n AS uncertain,
+       (SELECT count(*) FROM nottwice.actions WHERE state = 'proposed') AS to_approve, asked.n AS second_person
+FROM (SELECT count(*) AS n FROM nottwice.requests q JOIN nottwice.actions a ON a.id = q.action_id
+      WHERE q.decision IS NULL AND q.expires_at > now() AND a.state = 'needs_review') AS asked
+"""
+
+
 def sizes(tx: Transaction) -> Sizes:
-    row = tx.one(
-        """SELECT count(*) FILTER (WHERE a.state = 'needs_review' AND q.id IS NULL) AS uncertain,
-                  count(*) FILTER (WHERE a.state = 'proposed') AS to_approve,
-                  count(*) FILTER (WHERE a.state = 'needs_review' AND q.id IS NOT NULL) AS second_person
-           FROM nottwice.actions a
-           LEFT JOIN nottwice.requests q ON q.action_id = a.id AND q.decision IS NULL AND q.expires_at > now()
-           WHERE a.state IN ('needs_review', 'proposed')"""
-    )
     return Sizes(
-        **row._asdict(), decided_today=decided.many_today(tx), contradicted=decided.many_contradicted(tx)
+        **tx.one(SIZES)._asdict(),
+        decided_today=decided.many_today(tx),
+        contradicted=decided.many_contradicted(tx),
     )
 
 

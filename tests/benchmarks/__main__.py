@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 
 from tests.benchmarks.accept import accept
 from tests.benchmarks.claim_flat import claim_flat
+from tests.benchmarks.console import console_10m
 from tests.benchmarks.drain import drain, drain_effect
 from tests.benchmarks.fairness import fairness
 from tests.benchmarks.held import held_transaction
@@ -33,6 +34,7 @@ BENCHES: dict[str, Callable[[Stage], dict[str, object] | Lines]] = {
     "fairness": fairness,
     "prune": prune,
     "outage": outage,
+    "console-10m": console_10m,
 }
 
 

@@ -1,188 +1,222 @@
-"""What a person waits for: `python -m tests.benchmarks.console [EVENTS]`, one JSON object a line for each page.
+"""`console-10m`: what a person at the console waits for, with ten million finished events, a hundred thousand that live and ten
+thousand sends in review; beside it, the same with a hundred thousand finished ones. `SCALE=0.1` makes the past smaller.
 
-A console process over a house with a past (100,000 events unless said otherwise, a third of them with a send), a warm
-server, and a fresh browser profile each time: from asking for the address until the page's own figures are on
-screen, and for lists until the table is drawn. The median of five, in seconds; the processor seconds that console and
-browser took, which a busy machine changes less; and the longest of the page's database reads.
+All of the console is real: its process, a Chromium with a fresh profile a visit, PostgreSQL as durable as in earnest. A line
+each: the SQL of each screen (everything it asks on opening, the shared figures read anew), the time until a screen's own
+figures are seen, until a filter has answered, until a decision is acknowledged, and what the server takes while five people
+watch.
 """
 
 from __future__ import annotations
 
-import json
-import shutil
-import sys
+import os
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
 import psutil
-from playwright.sync_api import Browser
+import psycopg
+from playwright.sync_api import Browser, Page
 
-from ledger import schema, views
-from ledger.database import Database, Transaction
-from ledger.embedded import Cluster
-from ledger.records import Role
-from ledger.states import EventState
-from ledger.views import decided as views_decided
-from ledger.views import event as views_event
-from ledger.views import events as views_events
-from ledger.views import kept as views_kept
-from ledger.views import review as views_review
-from ledger.views.found import Filter
-from tests.browser.stage import browser, console
-from tests.fix_seed import House, full
-from tests.fix_story import told
+from dashboard import session
+from tests.benchmarks.report import say
+from tests.benchmarks.stage import Stage, percentile
+from tests.browser.stage import WAIT_MS, browser, console, settled
+from tests.dashboard.conftest import opened
+from tests.fix_history import Scale, fill
+from tests.fix_statements import watched
 
-EVENTS, ROUNDS, LIMIT_S = 100_000, 5, 1.5
-SHOWN = "ready => document.querySelector(ready)?.checkVisibility() && document.querySelector(ready).getBoundingClientRect().height > 0"
-KINDS = "(ARRAY['invoice.paid', 'invoice.voided', 'refund', 'dispute', 'payout'])[1 + n % 5]"
-PAST = (
-    f"""INSERT INTO nottwice.events (namespace, source, type, event_key, key_digest, content_digest, state, ending, due_at, attempts,
-                                     accepted_at, ended_at)
-        SELECT 'acme', 'shop', {KINDS}, {KINDS} || ' evt_' || md5(CAST(n AS text)), sha256(convert_to('past' || n, 'UTF8')), sha256('x'),
-               'completed', 'done', NULL, 1, now() - (:n - n) * interval '1 s', now() - (:n - n) * interval '1 s'
-        FROM generate_series(1, CAST(:n AS integer)) AS n""",
-    "INSERT INTO nottwice.event_contents SELECT id, 'application/json', convert_to(repeat('x', 900), 'UTF8') FROM nottwice.events",
-    "INSERT INTO nottwice.duplicates (event_id, delivery_id, deliveries) SELECT id, 'again', 1 FROM nottwice.events WHERE id % 9 = 0",
-    """INSERT INTO nottwice.actions (namespace, action_key, key_digest, kind, event_id, provider, account, reference, policy, cost,
-                                     content_digest, key_margin_s, evidence_s, retry_until, state, settled_at, message_id, attempts)
-       SELECT 'acme', 'past:' || id, sha256(convert_to('past' || id, 'UTF8')), 'receipt', id, 'inboxili', 'inboxili', 'nt', 'review',
-              'high', sha256('x'), 900, 300, now(), 'sent', now(), 'm' || id, 1
-       FROM nottwice.events WHERE id % 3 = 0""",
-    """INSERT INTO nottwice.action_contents SELECT id, convert_to('{}', 'UTF8'), '{somebody@example.com}', 'Receipt'
-       FROM nottwice.actions""",
-    """INSERT INTO nottwice.action_attempts (action_id, number, token, worker, account, answered_at, outcome, message_id)
-       SELECT id, 1, gen_random_uuid(), gen_random_uuid(), account, now(), 'accepted', message_id FROM nottwice.actions""",
-    """INSERT INTO nottwice.counters (minute, namespace, metric, writer, n)
-       SELECT date_trunc('minute', now()) - m * interval '1 min', 'acme', metric, gen_random_uuid(), 60
-       FROM generate_series(0, 1439) AS m, unnest(ARRAY['accepted', 'duplicate', 'completed', 'sent']) AS metric,
-            generate_series(1, 3)""",
-    "VACUUM ANALYZE",
-)
-PAGES = {
-    "a page that reads nothing": ("/me", "[data-testid='stRadio']"),
-    "overview": ("/overview", "[data-testid='stMetricValue']"),
-    "review": ("/review", "[data-testid='stDataFrame'] canvas"),
-    "events": ("/events", "[data-testid='stDataFrame'] canvas"),
-    "events, filtered": ("/events?source=shop&type=refund", "[data-testid='stDataFrame'] canvas"),
-    "one event": ("/events?event={event}", "ol.nt-line li"),
+SCALE = float(os.environ.get("SCALE", "1"))
+LARGE, SMALL = int(10_000_000 * SCALE), 100_000
+LIVE, DESK = 100_000, 10_000
+ROUNDS, VISITS, FILTERS, DECISIONS = 5, 20, 9, 20
+WATCHERS, WATCHED_S = 5, 30.0
+SQL_MS, FIRST_S, FILTER_S, DECISION_S, TIMES, SERVER_MB, OF_A_CORE = 50.0, 1.0, 0.4, 0.6, 1.3, 300.0, 10.0
+TABLE, FIGURE = "[data-testid='stDataFrame'] canvas", "[data-testid='stMetricValue']"
+# What a screen's first figures are: its table, or its cards. `me` reads nothing: what any page of Streamlit takes here.
+SCREENS = {
+    "me": "[data-testid='stRadio']",
+    "overview": FIGURE,
+    "review": TABLE,
+    "events": TABLE,
+    "audit": TABLE,
+    "health": TABLE,
 }
+SHOWN = "ready => document.querySelector(ready)?.checkVisibility() && document.querySelector(ready).getBoundingClientRect().height > 0"
+SAYS = "words => document.querySelector('h1')?.innerText.includes(words) && !document.querySelector('[data-stale=\"true\"]')"
+READS = "words => document.querySelector('[data-testid=stMain]').innerText.includes(words)"
+FILTERED = {"Set aside": "set aside", "In hand": "in hand", "Done": "done"}
+Line = dict[str, object]
+
+
+@dataclass(frozen=True)
+class Desk:
+    """A ledger of one size, its console and that console's process."""
+
+    events: int
+    login: str
+    url: str
+    process: psutil.Process
+    sends: tuple[int, ...]
+
+
+def console_10m(stage: Stage) -> Iterator[Line]:
+    with ExitStack() as stack:
+        started = stack.enter_context(browser())
+        small, large = (stack.enter_context(_desk(stage, events)) for events in (SMALL, LARGE))
+        yield from _statements(large)
+        for screen in SCREENS:
+            beside, ours = (_first_figures(started, desk, screen) for desk in (small, large))
+            yield _line(large, f"first figures of {screen}", ours, "s", FIRST_S) | _beside(ours, beside)
+        beside, ours = (_filtered(started, desk) for desk in (small, large))
+        yield _line(large, "a filter, median", ours, "s", FILTER_S) | _beside(ours, beside)
+        yield _line(large, "a decision acknowledged, p95", _decided(started, large), "s", DECISION_S)
+        yield from _five_watch(started, large)
 
 
 @contextmanager
-def house(events: int) -> Iterator[tuple[Cluster, Database, int]]:
-    home = Path(tempfile.mkdtemp(prefix="nottwice-bench-", dir="/tmp"))
-    home.chmod(0o711)
-    server = Cluster(home)
-    try:
-        server.ensure()
-        schema.migrate(server.url())
-        database = Database(server.url())
-        for sql in PAST[:-1]:
-            database.run(
-                lambda tx, sql=sql: tx.execute(sql, **({"n": events} if ":n" in sql else {})) and None
-            )  # type: ignore[misc]
-        made = told(House(database))
-        full(House(database))
-        with database.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-            connection.exec_driver_sql(PAST[-1])
-        yield server, database, made.done
-        database.close()
-    finally:
-        server.stop()
-        shutil.rmtree(home, ignore_errors=True)
+def _desk(stage: Stage, events: int) -> Iterator[Desk]:
+    with stage.database() as name:
+        with stage.connect(name) as owner:
+            fill(owner, Scale(events, LIVE, DESK), lambda what: say(f"console-10m: {what}"))
+            sends = _to_decide(owner)
+        login = stage.cluster.url("nottwice_console", database=name)
+        before = {child.pid for child in psutil.Process().children()}
+        with console(login) as url:
+            (process,) = (one for one in psutil.Process().children() if one.pid not in before)
+            yield Desk(events, login, url, process, sends)
 
 
-def first_figures(started: Browser, address: str, ready: str) -> tuple[float, float]:
-    """In a profile that has never seen this console: seconds, and processor seconds of console and browser."""
-    used_s = _processor_s()
+def _to_decide(owner: psycopg.Connection[tuple[int]]) -> tuple[int, ...]:
+    """Sends of a provider without keys: the form of each is the same."""
+    rows = owner.execute(
+        b"SELECT id FROM nottwice.actions WHERE state = 'needs_review' AND provider = 'inboxili' ORDER BY id LIMIT 40"
+    ).fetchall()
+    return tuple(row[0] for row in rows)
+
+
+def _line(desk: Desk, what: str, ours: float, unit: str, limit: float) -> Line:
+    return {"bench": "console-10m", "what": what, "ours": round(ours, 3), "unit": unit, "limit": limit, "events": desk.events,
+            "load": round(os.getloadavg()[0], 2)}  # fmt: skip
+
+
+def _beside(ours: float, small: float) -> Line:
+    return {f"at {SMALL:,}": round(small, 3), "ratio": round(ours / small, 3), "ratio limit": TIMES}
+
+
+# ── What is asked ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def _statements(desk: Desk) -> Iterator[Line]:
+    """In this process, by the same code: a browser's visit cannot tell which statement was whose."""
+    with tempfile.TemporaryDirectory() as folder, opened(desk.login, Path(folder)) as app:
+        app("me", person=1)
+        with watched(session.house().database.engine) as watch:
+            for screen in SCREENS:
+                taken = []
+                for _ in range(VISITS):
+                    session.house().read_anew()
+                    watch.forget()
+                    app(screen, person=1, charts=True)
+                    taken.append(watch.seconds * 1000)
+                slowest = max(watch.asked, key=lambda one: one.seconds)
+                yield _line(desk, f"sql of {screen}, p95", percentile(taken, 0.95), "ms", SQL_MS) | {
+                    "median": round(median(taken), 2),
+                    "statements": len(watch.asked),
+                    "slowest": f"{slowest.seconds * 1000:.1f} ms: {' '.join(slowest.sql.split())[:60]}",
+                }
+
+
+# ── What is waited for ────────────────────────────────────────────────────────────────────────────────
+
+
+def _first_figures(started: Browser, desk: Desk, screen: str) -> float:
+    """In a profile that has never seen this console, from asking for the address; the server is warm."""
+    return median([_visit_s(started, f"{desk.url}/{screen}", SCREENS[screen]) for _ in range(ROUNDS + 1)][1:])
+
+
+def _visit_s(started: Browser, address: str, ready: str) -> float:
     view = started.new_context(viewport={"width": 1280, "height": 800})
     page = view.new_page()
     began = time.monotonic()
     page.goto(address, wait_until="commit")
     page.wait_for_function(
-        SHOWN, arg=ready, polling="raf", timeout=30_000
+        SHOWN, arg=ready, polling="raf", timeout=WAIT_MS
     )  # `wait_for` looks twice a second only
-    took = time.monotonic() - began, _processor_s() - used_s
+    took_s = time.monotonic() - began
     view.close()
-    return took
+    return took_s
 
 
-def _processor_s() -> float:
-    """Of all that we started, so far."""
-    total = 0.0
-    for child in psutil.Process().children(recursive=True):
-        with suppress(psutil.NoSuchProcess):
-            total += sum(child.cpu_times()[:2])
-    return total
+def _filtered(started: Browser, desk: Desk) -> float:
+    """From choosing a state on Events until the page's answer speaks of it."""
+    with _page(started, desk, "/events") as page:
+        return median([_filter_s(page, *list(FILTERED.items())[n % len(FILTERED)]) for n in range(FILTERS)])
 
 
-READS: dict[str, tuple[Callable[[Transaction], object], ...]] = {
-    "a page that reads nothing": (lambda tx: tx.one("SELECT 1"),),
-    "overview": (lambda tx: views.snapshot(tx, silent_s=60), lambda tx: views.hour(tx, lease_s=60)),
-    "review": (
-        views_review.sizes,
-        lambda tx: views_review.queue(tx, "uncertain", most=26),
-        views_decided.today,
-    ),
-    "events": (
-        lambda tx: views_events.events(tx, Filter()),
-        lambda tx: views_events.count(tx, Filter()),
-        views_events.sources,
-        views_kept.sizes,
-    ),
-    "events, filtered": (
-        lambda tx: views_events.events(tx, Filter(source="shop", type="refund")),
-        lambda tx: views_events.count(tx, Filter(source="shop", type="refund")),
-        lambda tx: views_events.count(tx, Filter(state=EventState.COMPLETED)),
-        lambda tx: views_events.events(tx, Filter("evt_1", source="shop")),
-        lambda tx: views_events.count(tx, Filter("evt_1")),
-    ),
-    "one event": (lambda tx: views_event.story(tx, 300),),
-}
+def _filter_s(page: Page, name: str, answer: str) -> float:
+    page.locator("[data-testid='stSelectbox']").filter(has_text="State").locator("input").click()
+    option = page.get_by_role("option", name=name, exact=True)
+    option.wait_for()
+    began = time.monotonic()
+    option.click()
+    page.wait_for_function(SAYS, arg=answer, polling="raf", timeout=WAIT_MS)
+    took_s = time.monotonic() - began
+    settled(page)
+    return took_s
 
 
-def longest_read_s(database: Database, reads: tuple[Callable[[Transaction], object], ...]) -> float:
-    """The slowest of a page's reads, each by its median of five, as a support person's role."""
-    return max(median(_timed(database, read) for _ in range(ROUNDS)) for read in reads)
+def _decided(started: Browser, desk: Desk) -> float:
+    """From pressing the button that names the act until the page says that it was done."""
+    with _page(started, desk, "/review") as page:
+        return percentile([_decision_s(page, desk, send) for send in desk.sends[:DECISIONS]], 0.95)
 
 
-def _timed(database: Database, read: Callable[[Transaction], object]) -> float:
-    def bounded(tx: Transaction) -> object:
-        with views_events.within(tx, 30.0):
-            return read(tx)
-
-    began = time.perf_counter()
-    database.run(bounded, role=Role.SUPPORT)
-    return time.perf_counter() - began
-
-
-def main() -> None:
-    events = int(sys.argv[1]) if len(sys.argv) > 1 else EVENTS
-    with (
-        house(events) as (server, database, event),
-        browser() as started,
-        console(server.url("nottwice_console")) as url,
-    ):
-        for name, (path, ready) in PAGES.items():
-            address = url + path.format(event=event)
-            first_figures(started, address, ready)  # warms the server
-            rounds = [first_figures(started, address, ready) for _ in range(ROUNDS)]
-            line = {
-                "bench": "first figures",
-                "page": name,
-                "events": events,
-                "ours": round(median(took_s for took_s, _ in rounds), 3),
-                "unit": "s",
-                "limit": LIMIT_S,
-                "processor, s": round(median(used_s for _, used_s in rounds), 2),
-                "longest read, s": round(longest_read_s(database, READS[name]), 4),
-            }
-            print(json.dumps(line), flush=True)
+def _decision_s(page: Page, desk: Desk, send: int) -> float:
+    page.goto(f"{desk.url}/review?send={send}")
+    page.locator("[data-testid='stRadio']").get_by_text("Do not send", exact=True).click()
+    page.get_by_role("button", name="Our own records").click()
+    page.get_by_label("Why? The audit keeps your words.").fill("Customer wrote that nothing came")
+    settled(page)
+    began = time.monotonic()
+    page.get_by_role("button", name="Close without sending").click()
+    page.wait_for_function(READS, arg="Closed without sending, by you", polling="raf", timeout=WAIT_MS)
+    return time.monotonic() - began
 
 
-if __name__ == "__main__":
-    main()
+@contextmanager
+def _page(started: Browser, desk: Desk, path: str) -> Iterator[Page]:
+    view = started.new_context(viewport={"width": 1280, "height": 800})
+    page = view.new_page()
+    page.set_default_timeout(WAIT_MS)
+    page.goto(desk.url + path)
+    page.locator("h1").first.wait_for()
+    settled(page)
+    yield page
+    view.close()
+
+
+# ── What the server takes ─────────────────────────────────────────────────────────────────────────────
+
+
+def _five_watch(started: Browser, desk: Desk) -> Iterable[Line]:
+    with ExitStack() as stack:
+        paths = ("/overview", "/overview", "/review", "/events", "/health")[:WATCHERS]
+        for path in paths:
+            stack.enter_context(_page(started, desk, path))
+        used_s = _cpu_s(desk.process)
+        time.sleep(WATCHED_S)  # what is measured is a span of time
+        of_a_core = 100 * (_cpu_s(desk.process) - used_s) / WATCHED_S
+        mb = desk.process.memory_info().rss / 1e6
+    return (
+        _line(desk, f"server memory, {WATCHERS} watch", mb, "MB", SERVER_MB),
+        _line(desk, f"of a core, {WATCHERS} watch", of_a_core, "%", OF_A_CORE),
+    )
+
+
+def _cpu_s(process: psutil.Process) -> float:
+    return sum(process.cpu_times()[:2])

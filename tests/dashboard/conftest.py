@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -16,30 +17,41 @@ from tests.browser.stage import CONFIGURATION, HOUSE
 App = Callable[..., AppTest]
 
 
-@pytest.fixture
-def app(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, login_url: Callable[[str], str]) -> Iterator[App]:
-    """Opens a page as the first, second or third of the people (support, admin, engineer), in a session of its own.
-
-    Without a page it is the address without one, which leads to each role's first page.
-    """
-    file = tmp_path / "console.toml"  # beside those of workers in the same test
+@contextmanager
+def opened(url: str, folder: Path) -> Iterator[App]:
+    """The console on a database, in this process. `url` is of the console's login."""
+    file = folder / "console.toml"  # beside those of workers in the same test
     file.write_text(CONFIGURATION.format(refresh_s=2.0, decided_wait_s=15))
-    monkeypatch.setenv("NOTTWICE_HOME", str(tmp_path))
-    monkeypatch.setenv("NOTTWICE_CONFIG", str(file))
-    monkeypatch.setenv("DATABASE_URL", login_url("nottwice_console"))
     before = config.get_option("server.address")
     config.set_option("server.address", "127.0.0.1")
     session.house.clear()
 
-    def open_page(page: str = "", *, person: int = 0, **query: str) -> AppTest:
+    def open_page(page: str = "", *, person: int = 0, charts: bool = False, **query: str) -> AppTest:
         at = AppTest.from_file(str(HOUSE / "dashboard" / "app.py"), default_timeout=40)
         at.session_state["person"] = person
+        if charts:
+            at.session_state["draws_charts"] = True
         at._page_hash = calc_hash(page) if page else ""  # AppTest.switch_page knows pages that are files only
         for name, value in query.items():
             at.query_params[name] = value
         return at.run()
 
-    yield open_page
-    session.house().database.close()
-    session.house.clear()
-    config.set_option("server.address", before)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("NOTTWICE_HOME", str(folder))
+        patch.setenv("NOTTWICE_CONFIG", str(file))
+        patch.setenv("DATABASE_URL", url)
+        yield open_page
+        session.house().database.close()
+        session.house.clear()
+        config.set_option("server.address", before)
+
+
+@pytest.fixture
+def app(tmp_path: Path, login_url: Callable[[str], str]) -> Iterator[App]:
+    """Opens a page as the first, second or third of the people (support, admin, engineer), in a session of its own.
+
+    Without a page it is the address without one, which leads to each role's first page. A page draws its charts in a second
+    run, which begins it anew; with `charts` in its first.
+    """
+    with opened(login_url("nottwice_console"), tmp_path) as open_page:
+        yield open_page

@@ -38,11 +38,6 @@ def table(at: AppTest) -> dict[str, tuple[str, str, str]]:
     }
 
 
-def opened(app: App, person: int) -> AppTest:
-    """With its charts, which a page that was just opened draws in a second run."""
-    return app("health", person=person).run()
-
-
 def rehearsed() -> None:
     """Until the process that was asked whether it could start has answered."""
     apart = session.house()._refused_at_a_start
@@ -113,7 +108,7 @@ def test_everybody_reads_and_an_admin_acts(app: App, house: House, person: int, 
 def test_an_admin_ends_a_pause_with_a_reason_once(app: App, house: House) -> None:
     house.workers(("w-1", 0.5))
     paused(house, "agentmail")
-    first, second = opened(app, 1), opened(app, 1)
+    first, second = app("health", person=1, charts=True), app("health", person=1, charts=True)
     nothing = resumed(first, "")
     assert [one.value for one in nothing.warning] == ["**Not done.** Please say why."] and standing(house)
     done = resumed(nothing, "their page says it is mended")
@@ -143,7 +138,7 @@ def entries(house: House) -> list[tuple[str, str, str, str]]:
 def test_an_admin_releases_what_was_restored(app: App, house: House) -> None:
     house.workers(("w-1", 0.5))
     house.run("UPDATE nottwice.installation SET place = 'server 1, database 2, table 3'")
-    at = opened(app, 1)
+    at = app("health", person=1, charts=True)
     assert titles(at)[0].startswith("Critical: Nothing is sent: It is in another database than it was.")
     (button,) = [one for one in at.button if one.label == "Let it send again"]
     at = button.click().run()
@@ -194,7 +189,7 @@ def test_a_reading_that_takes_too_long_is_stopped_and_said(app: App, house: Hous
 def test_a_file_that_nothing_could_start_with_is_the_heading(app: App, house: House, tmp_path: Path) -> None:
     house.workers(("w-1", 0.5))
     app("health", person=2)
-    (tmp_path / "nottwice.toml").write_text("[alerts]\npending_s = 'soon'\n")
+    (tmp_path / "console.toml").write_text("[alerts]\npending_s = 'soon'\n")
     session.house().health.forget()
     at = app("health", person=2)
     assert titles(at)[0].startswith("Critical: ") and "pending" in titles(at)[0]
