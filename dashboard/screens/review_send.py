@@ -81,7 +81,7 @@ def _has_verdict(send: Send) -> bool:
 
 def _way(send: Send) -> None:
     segment = review_decide.segment(send)
-    ids = [row.id for row in session.read(lambda tx: views_review.queue(tx, segment, most=200))]
+    ids = session.read(lambda tx: views_review.in_order(tx, segment, most=200))
     at = ids.index(send.id) if send.id in ids else None
     with st.container(horizontal=True, vertical_alignment="center"):
         if st.button(f"All {len(ids)} waiting", icon=":material/arrow_back:", type="tertiary"):

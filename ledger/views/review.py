@@ -45,7 +45,7 @@ class QueueRow:
 
 
 # A key that ends within the hour first, then the costliest mistake, then the longest wait.
-QUEUE = """
+WAITING = """
 WITH waiting AS (
     SELECT id, kind, about, provider, cost, verdict, evidence_until, coalesce(review_since, created_at) AS since,
            array_position(ARRAY['high', 'medium', 'low'], cost) AS rank,
@@ -61,6 +61,12 @@ page AS MATERIALIZED (  -- recipients are looked up for these alone
        OR (later, rank, since, id)
           > (CAST(:later AS boolean), CAST(:rank AS integer), CAST(:since AS timestamptz), CAST(:id AS bigint))
     ORDER BY later, rank, since, id LIMIT :most)
+"""
+IDS = "SELECT id FROM page ORDER BY later, rank, since, id"
+IN_ORDER = WAITING + IDS
+QUEUE = (
+    WAITING
+    + """
 SELECT a.id, a.kind, a.about, a.provider, a.cost, coalesce(r.recipients, '{}') AS recipients, a.later, a.rank, a.since,
        CASE WHEN a.verdict = 'safe_to_try_again' AND a.key_until < now() THEN 'nobody_knows' ELSE a.verdict END AS verdict,
        nottwice.seconds_since(a.since) AS waiting_s,
@@ -69,26 +75,28 @@ SELECT a.id, a.kind, a.about, a.provider, a.cost, coalesce(r.recipients, '{}') A
 FROM page a LEFT JOIN nottwice.recipients r ON r.action_id = a.id
 ORDER BY a.later, a.rank, a.since, a.id
 """
+)
 
 
 def queue(tx: Transaction, segment: Segment, *, after: Place | None = None, most: int = 25) -> list[QueueRow]:
     """The next `most` sends that wait, behind the place where the page before ended."""
-    later, rank, since, id_ = after or (None, None, None, None)
-    state = "proposed" if segment == "to_approve" else "needs_review"
-    rows = tx.all(
-        QUEUE,
-        state=state,
-        asked=segment == "second_person",
-        later=later,
-        rank=rank,
-        since=since,
-        id=id_,
-        most=most,
-    )
+    rows = tx.all(QUEUE, **_of(segment, after), most=most)
     return [
         _made(QueueRow, row, recipients=tuple(row.recipients), place=(row.later, row.rank, row.since, row.id))
         for row in rows
     ]
+
+
+def in_order(tx: Transaction, segment: Segment, *, most: int) -> list[int]:
+    """Which sends wait, in the order of the queue."""
+    return [row.id for row in tx.all(IN_ORDER, **_of(segment, None), most=most)]
+
+
+def _of(segment: Segment, after: Place | None) -> dict[str, object]:
+    later, rank, since, id_ = after or (None, None, None, None)
+    state = "proposed" if segment == "to_approve" else "needs_review"
+    asked = segment == "second_person"
+    return {"state": state, "asked": asked, "later": later, "rank": rank, "since": since, "id": id_}
 
 
 @dataclass(frozen=True, slots=True)
