@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from struct import Struct
 from typing import ClassVar
+from uuid import UUID
 
 import psycopg
 from psycopg import pq
@@ -95,6 +96,15 @@ class Numbers(Column):
         super().__init__([self._pack(value) for value in values])
 
 
+class Tokens(Column):
+    """uuid[]."""
+
+    oid, oid_of_one = 2951, 2950
+
+    def __init__(self, values: Sequence[UUID]) -> None:
+        super().__init__([value.bytes for value in values])
+
+
 class SmallNumbers(Column):
     """smallint[]."""
 
@@ -112,5 +122,5 @@ class _Ready(Dumper):
         return obj.wire
 
 
-for _kind in (Bytes, Texts, Flags, Moments, Numbers, SmallNumbers):
+for _kind in (Bytes, Texts, Flags, Moments, Numbers, Tokens, SmallNumbers):
     psycopg.adapters.register_dumper(_kind, type(f"_{_kind.__name__}", (_Ready,), {"oid": _kind.oid}))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Any, Literal
 from uuid import UUID
 
-from ledger import counters, order
+from ledger import order
+from ledger.columns import Numbers, Tokens
 from ledger.database import Transaction
 from ledger.errors import LeaseLost
 from ledger.payload import storable
@@ -19,20 +20,20 @@ from ledger.states import EventState
 ERROR_CHARACTERS_MAX = 4000
 
 
-# The statement itself is `nottwice.complete_events` in sql/0030_claims.sql: a function, because a server keeps its plan.
-COMPLETE = "SELECT * FROM nottwice.complete_events(CAST(:ids AS bigint[]), CAST(:tokens AS uuid[]))"
+# The statement itself is `nottwice.complete_events` in sql/0035_group_ends.sql: a function, because a server keeps its plan.
+COMPLETE = """
+SELECT lost, in_lane FROM nottwice.complete_events(CAST(:ids AS bigint[]), CAST(:tokens AS uuid[]), :writer)
+"""
 
 
 def complete(tx: Transaction, leases: Sequence[EventLease], *, writer: UUID) -> set[EventLease]:
     """End a group's claims in one fenced statement; members that lost their lease are missing from the answer.
 
-    The token decides: a lease that ran out but that nobody has taken may still complete.
+    The token decides: a lease that ran out but that nobody has taken may still complete. What ended is counted too.
     """
-    rows = tx.all(COMPLETE, **pairs(leases))
-    order.let_next_go(tx, [row.id for row in rows if row.in_lane])
-    counters.bump_many(tx, writer, Counter((row.namespace, "completed") for row in rows))
-    ended = {row.id for row in rows}
-    return {lease for lease in leases if lease.event_id in ended}
+    ((lost, in_lane),) = tx.straight(COMPLETE, **pairs(leases), writer=writer)
+    order.let_next_go(tx, in_lane or ())
+    return {lease for lease in leases if lease.event_id not in lost} if lost else set(leases)
 
 
 # Puts a held event somewhere else and writes the claim's end, in one statement. A pending event always has an attempt
@@ -147,5 +148,8 @@ def _end(
 
 def pairs(leases: Sequence[EventLease]) -> dict[str, Any]:
     """Leases as the two arrays that a fenced statement takes, in the order in which rows are locked."""
-    ordered = sorted(leases, key=lambda lease: lease.event_id)
-    return {"ids": [lease.event_id for lease in ordered], "tokens": [lease.token for lease in ordered]}
+    ordered = sorted(leases, key=attrgetter("event_id"))
+    return {
+        "ids": Numbers([lease.event_id for lease in ordered]),
+        "tokens": Tokens([lease.token for lease in ordered]),
+    }
