@@ -13,6 +13,7 @@ from typing import Any
 
 import psycopg
 import sqlalchemy as sa
+from psycopg.pq import TransactionStatus
 from sqlalchemy.engine import IteratorResult
 from sqlalchemy.engine.result import SimpleResultMetaData
 
@@ -30,6 +31,10 @@ class Driven(Transaction):
         driver: Any = connection.connection.driver_connection
         self._sa = connection
         self._line: SentAhead | None = SentAhead(driver)
+        if (
+            driver.info.transaction_status is TransactionStatus.IDLE
+        ):  # the driver would say it by itself, and wait
+            self._line.send(_BEGIN, {})
 
     def execute(self, sql: str | sa.Executable, /, **values: Any) -> Any:
         """Send one statement. What it brought is waited for when it is asked for."""
@@ -44,7 +49,11 @@ class Driven(Transaction):
             self.execute(sql, **row)
 
     def straight(self, sql: str, /, **values: Any) -> list[tuple[Any, ...]]:
-        return [tuple(row) for row in self.all(sql, **values)]
+        if self._line is None:
+            return Transaction(self.connection).straight(sql, **values)
+        statement = literal(sql)
+        with self._spoken(statement):
+            return self._line.rows(self._line.send(statement, values))
 
     def kept(self) -> AbstractContextManager[None]:
         return keep(self._sa)
@@ -70,6 +79,7 @@ class Driven(Transaction):
             raise straight.as_theirs(self._sa, statement, error) from error
 
 
+_BEGIN = sa.text("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE")  # as every transaction of ours begins
 _END = sa.text("-- the end of what was sent ahead")
 
 
@@ -103,7 +113,7 @@ class _Answer:
 
 @contextmanager
 def sent_ahead(opened: Transaction) -> Iterator[Transaction]:
-    """Within an open transaction that has begun. At the end all has run; raises the first error of what was sent."""
+    """Within: nobody waits for a statement. At the end all have run; raises the first error of what was sent."""
     tx = Driven(opened.connection)
     try:
         yield tx

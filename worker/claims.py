@@ -54,7 +54,7 @@ class Claims:
     def _claim(self, tx: Transaction, worker: Worker, **how: Any) -> list[ClaimedEvent]:
         # A claim need not outlive a crash of the server: whoever's claim was forgotten completes nothing, for its token
         # is not there. And nothing that is committed later is durable before the claim is.
-        tx.execute("SET LOCAL synchronous_commit = off")
+        tx.straight("SET LOCAL synchronous_commit = off")
         rules = self.settings.worker
         return work.claim(tx, worker, lease_s=rules.lease_s, attempts_max=rules.attempts_max, **how)
 

@@ -87,11 +87,12 @@ class Commits:
     def _one_transaction(self, group: Sequence[InHand]) -> tuple[set[InHand], list[Propose]]:
         ends_at = time.monotonic() + GROUP_S_MAX
         with self._for_groups.transaction() as opened:
-            opened.execute(f"SET LOCAL lock_timeout = '{GROUP_LOCK_WAIT}'")
             with sent_ahead(opened) as tx:
+                tx.execute(f"SET LOCAL lock_timeout = '{GROUP_LOCK_WAIT}'")
                 leases = work.complete(tx, [one.claimed.lease for one in group], writer=self._own.writer)
                 held = {one for one in group if one.claimed.lease in leases}
-                made = [self._apply_within(tx, one, ends_at) for one in group if one in held]
+                with tx.kept():
+                    made = [self._apply_within(tx, one, ends_at) for one in group if one in held]
                 tx.execute(CLOSE)
             if len(held) > 1:  # what was sent ahead may have taken longer than it took to send it
                 _refuse_after(ends_at)
@@ -137,7 +138,8 @@ class Commits:
         one.stage = Stage.READY
         if not work.complete(tx, [one.claimed.lease], writer=self._own.writer):
             raise LeaseLost(f"The claim of event {one.claimed.event.id} is in other hands.")
-        made = self._apply(tx, one)
+        with tx.kept():
+            made = self._apply(tx, one)
         tx.execute(CLOSE)
         faults.point("worker.before_commit")
         return made
@@ -147,8 +149,7 @@ class Commits:
         propose = Propose(tx, one.claimed.event, self.settings)
         if one.handler.slow is None:
             faults.point("worker.in_handler")
-        with tx.kept():
-            recomputing.carry_out(tx, one.handler, one.prepared, propose)
+        recomputing.carry_out(tx, one.handler, one.prepared, propose)
         return propose
 
     @staticmethod

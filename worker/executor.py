@@ -10,12 +10,11 @@ import threading
 from collections import Counter, deque
 from collections.abc import Sequence
 from functools import partial
-from uuid import UUID
 
 from ledger import faults, work
 from ledger.database import Database, Transaction, outside_transactions
 from ledger.errors import LeaseLost, Unavailable
-from ledger.records import ClaimedEvent, Worker
+from ledger.records import ClaimedEvent, EventLease, Worker
 from ledger.settings import Settings
 from worker.claims import Claims, Room
 from worker.commits import Commits
@@ -46,11 +45,11 @@ class Executor:
         self._claims = Claims(own or database, settings, handlers, worker)
         self._commits = Commits(database, settings, self._ended, own)
         self._groups = Groups(self._commits, settings, self._next_group, self._put_back)
-        self._in_hand: dict[UUID, InHand] = {}
+        self._in_hand: dict[EventLease, InHand] = {}
         self._ready: deque[InHand] = deque()
         self._changed = threading.Condition()
         self._alone = False
-        self.overdue: set[UUID] = set()
+        self.overdue: set[EventLease] = set()
 
     def start(self) -> None:
         self._groups.start()
@@ -105,9 +104,8 @@ class Executor:
         """Take what there is room for and begin it; returns how many. `idle`: a rescued event first, and alone."""
         asked_at = clock()
         claimed = self._claims.take(self._rooms(), idle=idle)
-        for one in claimed:
-            self._heartbeat.hold(one.lease, asked_at)
         if claimed:
+            self._heartbeat.hold_all([one.lease for one in claimed], asked_at)
             ids = [one.event.id for one in claimed]
             note(
                 "claimed",
@@ -126,7 +124,7 @@ class Executor:
         fresh = [self._taken(one) for one in claimed]
         with self._changed:
             self._alone = fresh[0].claimed.alone
-            self._in_hand.update({one.claimed.lease.token: one for one in fresh})
+            self._in_hand.update({one.claimed.lease: one for one in fresh})
             self._ready.extend(one for one in fresh if one.stage is Stage.READY)
             self._changed.notify_all()
         for one in fresh:
@@ -170,15 +168,14 @@ class Executor:
         threading.Event().wait(AGAIN_S)
 
     def _ended(self, ended: Sequence[InHand], ending: Ending) -> None:
-        for one in ended:
-            self._heartbeat.release(one.claimed.lease)
+        self._heartbeat.release(*(one.claimed.lease for one in ended))
         ids = [one.claimed.event.id for one in ended]
         kinds = Counter(type(one.error).__name__ for one in ended if one.error)
         note(ending.value, event_ids=ids, **({"errors": dict(kinds)} if kinds else {}))
         with self._changed:
             for one in ended:
-                self._in_hand.pop(one.claimed.lease.token, None)
-                self.overdue.discard(one.claimed.lease.token)
+                self._in_hand.pop(one.claimed.lease, None)
+                self.overdue.discard(one.claimed.lease)
                 self._alone = self._alone and not one.claimed.alone
             if any(one.claimed.in_lane for one in ended):
                 self._claims.look_at_all()
@@ -189,16 +186,16 @@ class Executor:
         with self._changed:
             running = [one for one in self._in_hand.values() if one.stage is not Stage.READY]
         for one in running:
-            token = one.claimed.lease.token
-            if one.deadline.is_over and token not in self.overdue:
-                self.overdue.add(token)
-                self._heartbeat.release(one.claimed.lease)
+            lease = one.claimed.lease
+            if one.deadline.is_over and lease not in self.overdue:
+                self.overdue.add(lease)
+                self._heartbeat.release(lease)
                 note("ran too long", event_id=one.claimed.event.id, run_s_max=self._settings.worker.run_s_max)
 
     def hand_back(self) -> None:
         """Give back what has not ended: this process is going. The attempts are not burnt, except of the overdue."""
-        for token, one in list(self._in_hand.items()):
-            if token in self.overdue:
+        for lease, one in list(self._in_hand.items()):
+            if lease in self.overdue:
                 continue
             try:
                 self._database.run(partial(self._hand_back, one=one))

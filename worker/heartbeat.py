@@ -8,6 +8,7 @@ say; and the clock goes on while the machine sleeps. What is not sure any more s
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ledger import actions, work, workers
@@ -49,9 +50,16 @@ class Heartbeat:
         with self._lock:
             self._held[lease] = Held(asked_at + self._lease_s, asked_at + renew_for_s)
 
-    def release(self, lease: Lease) -> None:
+    def hold_all(self, leases: Iterable[Lease], asked_at: float) -> None:
+        """Several of one claim."""
+        ends_at = asked_at + self._lease_s
         with self._lock:
-            self._held.pop(lease, None)
+            self._held.update({lease: Held(ends_at, float("inf")) for lease in leases})
+
+    def release(self, *leases: Lease) -> None:
+        with self._lock:
+            for lease in leases:
+                self._held.pop(lease, None)
 
     def is_sure(self, lease: Lease) -> bool:
         """Whether the lease is certainly ours, for at least another tenth of its length."""

@@ -51,7 +51,9 @@ def prepared(part: Part, argument: object) -> Any:
 
 def applied(part: Part, *arguments: object) -> None:
     """Run an apply part. What it gives back means nothing, unless it shows that nothing has run."""
-    _at_its_end("apply", part, part(*arguments))
+    made = part(*arguments)
+    if made is not None:
+        _at_its_end("apply", part, made)
 
 
 async def _awaited(made: Awaitable[Any]) -> Any:

@@ -20,7 +20,10 @@ from worker.proposing import Propose
 def carry_out(tx: Transaction, handler: Handler, prepared: Any, propose: Propose) -> None:
     """Run the apply part in the transaction that completes its event; of a further run, write the result too."""
     event = propose.event
-    row = None if event.run.mode is Mode.FIRST else reprocess_results.working(tx, event.id)
+    if event.run.mode is Mode.FIRST:
+        handler.commit(tx, event, prepared, propose)
+        return
+    row = reprocess_results.working(tx, event.id)
     with _undone(tx, row is not None and row.mode is RunMode.PREVIEW):
         handler.commit(tx, event, prepared, propose)
     if row is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import socket
 import sys
@@ -19,6 +20,8 @@ def main() -> int:
         settings = load()
         handlers = notices.add_to(loading.load(settings), settings)
         daemon = Daemon(settings, handlers, providers.build_all(settings), name)
+        gc.collect()
+        gc.freeze()  # what is here now stays: a full collection that walks it would hold every thread up
         return 0 if REHEARSE in sys.argv else daemon.run()
     except LedgerError as error:
         sys.stderr.write(f"nottwice work: {error}\n")

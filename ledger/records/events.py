@@ -75,6 +75,10 @@ class EventLease:
     event_id: int
     token: UUID
 
+    def __hash__(self) -> int:
+        """By the event alone: quick, and one event has one lease at a time."""
+        return self.event_id
+
 
 @dataclass(frozen=True, slots=True)
 class Event:

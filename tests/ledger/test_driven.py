@@ -27,10 +27,8 @@ def kept(database: Database) -> Iterator[None]:
 
 
 def run(database: Database, body: Callable[[Transaction], object]) -> None:
-    with database.transaction() as opened:
-        opened.execute("SET LOCAL lock_timeout = '5s'")
-        with sent_ahead(opened) as tx:
-            body(tx)
+    with database.transaction() as opened, sent_ahead(opened) as tx:
+        body(tx)
 
 
 def refused(
