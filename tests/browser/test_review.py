@@ -60,7 +60,7 @@ def under_way(database: Database) -> None:
     until(lambda: database.run(lambda tx: tx.one(busy)).n, WAIT_MS / 1000)
 
 
-def test_a_double_click_is_one_decision(hall: Hall, visit: Visit) -> None:
+def test_ui_05_a_double_click_is_one_decision(hall: Hall, visit: Visit) -> None:
     send = hall.house.uncertain(RECEIPT, mail("ana.ruiz@example.com", "Your receipt"), ago_s=600)
     slowed(hall.house, send, 1.5)
     page = visit(hall, f"/review?send={send}")
@@ -76,7 +76,7 @@ def test_a_double_click_is_one_decision(hall: Hall, visit: Visit) -> None:
     )
 
 
-def test_click_reload_click_is_one_decision(hall: Hall, visit: Visit) -> None:
+def test_ui_05_click_reload_click_is_one_decision(hall: Hall, visit: Visit) -> None:
     send = hall.house.uncertain(RECEIPT, mail("ana.ruiz@example.com", "Your receipt"), ago_s=600)
     slowed(hall.house, send, 1.5)
     page = visit(hall, f"/review?send={send}")
@@ -96,7 +96,7 @@ def test_click_reload_click_is_one_decision(hall: Hall, visit: Visit) -> None:
     assert acts(hall.database, send) == [("closed without sending", "done")]
 
 
-def test_two_tabs_of_one_person_are_one_decision(hall: Hall, visit: Visit) -> None:
+def test_ui_05_two_tabs_of_one_person_are_one_decision(hall: Hall, visit: Visit) -> None:
     send = hall.house.uncertain(RECEIPT, mail("ana.ruiz@example.com", "Your receipt"), ago_s=600)
     first, second = visit(hall, f"/review?send={send}"), visit(hall, f"/review?send={send}")
     for page in (first, second):
@@ -110,7 +110,7 @@ def test_two_tabs_of_one_person_are_one_decision(hall: Hall, visit: Visit) -> No
     assert acts(hall.database, send) == [("closed without sending", "done")]
 
 
-def test_of_two_people_one_decides_and_the_other_is_told_who_and_when(hall: Hall, visit: Visit) -> None:
+def test_ui_07_of_two_people_one_decides_and_the_other_is_told_who_and_when(hall: Hall, visit: Visit) -> None:
     send = hall.house.uncertain(RECEIPT, mail("ana.ruiz@example.com", "Your receipt"), ago_s=600)
     slowed(hall.house, send, 1.0)
     ana, bo = visit(hall, f"/review?send={send}"), visit(hall, f"/review?send={send}", as_="Bo Lindqvist")
@@ -183,7 +183,7 @@ def test_a_new_key_takes_a_second_person(hall: Hall, visit: Visit) -> None:
     assert made.state == "approved"
 
 
-def test_nothing_is_decided_where_the_audit_cannot_be_written(hall: Hall, visit: Visit) -> None:
+def test_aud_01_nothing_is_decided_where_the_audit_cannot_be_written(hall: Hall, visit: Visit) -> None:
     send = hall.house.uncertain(RECEIPT, mail("ana.ruiz@example.com", "Your receipt"), ago_s=600)
     hall.house.run(
         "CREATE FUNCTION public.no() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'disk full'; END $$"
@@ -227,7 +227,7 @@ def test_a_reload_is_no_other_person(hall: Hall, visit: Visit) -> None:
 ADDRESSES = ["0", "1'--", "![x](http://x)", "9" * 5_000, "-1", "1&send=2", "999999&action=approve"]
 
 
-def test_an_address_does_nothing_and_shows_no_markup(hall: Hall, visit: Visit) -> None:
+def test_ui_18_an_address_does_nothing_and_shows_no_markup(hall: Hall, visit: Visit) -> None:
     count = "SELECT count(*) AS n FROM nottwice.audit"
     before = hall.database.run(lambda tx: tx.one(count)).n
     page = visit(hall, "/review")

@@ -253,3 +253,36 @@ def test_quarantine_shows_bytes_that_are_no_text_as_numbers(app: App, house: Hou
 @pytest.mark.parametrize("address", ["0", "1'--", "![x](http://198.51.100.7)", "-1", "9" * 40, "x" * 10_000])
 def test_ui_18_an_address_that_names_nothing_says_one_sentence(app: App, name: str, address: str) -> None:
     assert titles(app("events", **{name: address})) == [NOTHING]
+
+
+# ── Numbers and keys as they are stored ───────────────────────────────────────────────────────────────
+
+BIG = 9007199254740993  # more than a browser's number holds exactly
+
+
+def test_ui_13_ids_and_keys_on_screen_are_exact(app: App, house: House) -> None:
+    """Digit by digit and with its zeros: in the list, found by number and key, on its page and in the record."""
+    house.run(
+        f"ALTER TABLE nottwice.events ALTER COLUMN id RESTART WITH {BIG}; "
+        f"ALTER TABLE nottwice.conflicts ALTER COLUMN id RESTART WITH {BIG}"
+    )
+    book = Ledger(house.db)
+    body = b'{"id": "007", "amount": 1111111111111111111111.10, "n": -9007199254740993}'
+    book.accept(delivery("007", type="t", body=body))
+    book.accept(delivery("007", type="t", body=body.replace(b".10", b".20")))
+    at = app("events")
+    assert (at.dataframe[0].value["Key"][0], titles(at)) == ("007", ["1 event has arrived."])
+    for text, found in (("007", "1 event fits."), ("7", "No event fits."), (str(BIG), "1 event fits.")):
+        at.text_input(key="events_key").input(text).run()
+        assert titles(at) == [found], text
+    page = app("events", event=str(BIG))
+    assert {str(BIG), "007"} <= {block.value for block in page.code}
+    conflict = app("events", conflict=str(BIG))
+    assert any(button.label == f"Open event {BIG}" for button in conflict.button)
+    next(button for button in conflict.button if button.label == "Show both contents").click().run()
+    assert any("1111111111111111111111.10" in block.value for block in conflict.code)
+    assert any("-9007199254740993" in block.value for block in conflict.code)
+    next(button for button in conflict.button if button.label == "Mark as seen").click().run()
+    record = app("audit", person=1)
+    subjects = set(record.dataframe[0].value["To what"])
+    assert subjects == {f"Conflict {BIG}", f"Event {BIG} · t 007"}

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from uuid import uuid4
 
@@ -31,7 +32,7 @@ from ledger.settings import Settings, load
 from tests.fix_sandbox import RawServer, Sandbox, Script, claimed, until
 from worker import providers
 from worker.handlers import Propose, SetAside
-from worker.sandbox import people, traffic
+from worker.sandbox import people, traffic, truth
 from worker.sandbox.handlers import handlers
 from worker.sandbox.traffic import Every, Traffic
 
@@ -316,6 +317,40 @@ def test_a_changed_copy_keeps_its_key() -> None:
         changed = traffic._changed(body)
         assert changed != body
         assert json.loads(changed)[key] == json.loads(body)[key]
+
+
+def test_a_newcomer_has_ten_to_decide_within_a_minute() -> None:
+    assert len([at for at in traffic.EARLY_S if at < 60]) >= 10
+    assert traffic.WAITING_MAX >= 10
+
+
+def test_the_truth_judges_what_people_decided_by_what_went_out() -> None:
+    mails = [{"provider": "inboxili", "recipients": ["a@x"], "subject": f"Receipt {n}"} for n in (1, 1, 2, 3)]
+
+    def send(n: int, state: str, act: str = "") -> SimpleNamespace:
+        of = {
+            "id": n,
+            "kind": "receipt",
+            "about": f"INV-{n}",
+            "recipients": ["a@x"],
+            "subject": f"Receipt {n}",
+        }
+        return SimpleNamespace(**of, provider="inboxili", state=state, act=act, who="Ana")
+
+    found = truth.judged(
+        [
+            send(1, "sent", "send again with a new key"),
+            send(2, "sent", "closed as sent"),
+            send(3, "closed", "closed without sending"),
+            send(4, "closed", "closed without sending"),
+            send(5, "sent", "closed as sent"),
+            send(6, "needs_review"),
+        ],
+        mails,
+    )
+    assert [one.is_right for one in found] == [False, True, False, True, False, None]
+    assert found[0].line == "1  receipt, INV-1: went out 2 times. Ana: send again with a new key. WRONG."
+    assert found[5].line == "6  receipt, INV-6: did not go out. It waits."
 
 
 def test_what_is_due_is_due_once_and_again() -> None:

@@ -31,7 +31,8 @@ SHOP_SHARE = 0.35
 REPEATED = 0.09
 CHANGED = 0.05  # of what is repeated
 FORGED = 0.005
-EARLY_S = (5.0, 14.0, 23.0, 32.0)  # the first uncertain sends come soon, so that the desk is not empty
+# The first uncertain sends come soon: within a minute a newcomer has ten to decide.
+EARLY_S = tuple(5.0 + 4.0 * n for n in range(11))
 UNCERTAIN_EVERY_S = 60.0
 WAITING_MAX = 12  # more on the desk shows nothing new
 HEALING_EVERY_S = 22.0
