@@ -21,6 +21,7 @@ from ledger.records import Acceptance, Delivery, Unusable
 from ledger.settings import ReceiverSettings
 
 PATIENCE = 5  # while one writer is out, a second leaves this much later: one large commit is cheaper than two
+ENOUGH = 32  # so many share a commit's price well: they leave at once, and the next are read while these are stored
 REFUSED_BY_THE_DATABASE = "The database cannot hold it as an event."
 
 
@@ -54,7 +55,7 @@ class Lane:
         if len(self._queue) >= self._settings.queue_max:
             raise Unavailable("Too many requests wait to be stored. Try again later.")
         self._queue.append(waiting)
-        if len(self._queue) >= self._settings.batch_max:
+        if len(self._queue) >= min(ENOUGH, self._settings.batch_max):
             self._set_out()
         elif self._idle and self._timer is None:
             self._wait_for_more(PATIENCE if len(self._idle) < self._all else 1)
@@ -101,7 +102,7 @@ class Lane:
         if error := work.exception():  # a fault of ours; the lane goes on
             note("writer failed", error=type(error).__name__)
             self._refuse(batch, error)
-        if 0 < len(self._queue) < len(batch) and len(self._idle) == self._all:
+        if 0 < len(self._queue) < min(len(batch), ENOUGH) and len(self._idle) == self._all:
             self._wait_for_more()  # the senders that are answered now come again in a moment: one batch, not two
             self._moved.set()
         else:

@@ -16,6 +16,7 @@ import psycopg
 import pytest
 import sqlalchemy as sa
 
+from ledger.receiver.lane import ENOUGH
 from ledger.records import digest_of
 from tests import fix_receiver as fix
 from tests.fix_receiver import Receiver, Rows, Start, until
@@ -33,6 +34,14 @@ def test_copies_that_meet_by_their_occurrence(receivers: Start, rows: Rows) -> N
         with ThreadPoolExecutor(20) as pool:
             assert set(pool.map(Receiver.mail, two * 10, bodies)) == {200}
     assert rows("SELECT count(*) FROM nottwice.events") == [(5,)]
+
+
+def test_as_many_as_a_batch_is_worth_wait_for_nobody(receivers: Start, rows: Rows) -> None:
+    """Fewer wait for others, here until they would be refused; these are stored at once, in one transaction."""
+    receiver = receivers(fix.CONFIG + "[receiver]\nbatch_wait_s = 60\nanswer_within_s = 30\n")
+    with ThreadPoolExecutor(ENOUGH) as pool:
+        assert set(pool.map(lambda n: receiver.shop(event(n)), range(ENOUGH))) == {202}
+    assert rows("SELECT count(*), count(DISTINCT xmin::text) FROM nottwice.events") == [(ENOUGH, 1)]
 
 
 # ── a burst larger than the pool ──────────────────────────────────────────────────────────────────────
