@@ -159,18 +159,17 @@ def _states(now: Snapshot) -> None:
         ("Needs a decision", now.needs_review, "person"),
     ]
     hour = session.charts().figures
-    answers: list[Bar] = [
-        ("Accepted", hour.accepted_today if hour else 0, "done"),
+    became: list[Bar] = [
+        ("Delivered", hour.delivered_today if hour else 0, "done"),
+        ("No word yet", hour.no_word_today if hour else 0, "waiting"),
         ("Bounced", hour.bounced_today if hour else 0, "broken"),
-        ("No clear answer", hour.unclear_today if hour else 0, "person"),
-        ("Put off", hour.put_off_today if hour else 0, "waiting"),
         ("Refused", hour.refused_today if hour else 0, "broken"),
     ]
-    today = many(sum(n for _, n, _ in answers), "answer")
+    today = many(sum(n for _, n, _ in became), "send")
     cards = (
         ("Events now", events, "ev"),
         ("Sends now", sends, "ac"),
-        (f"Providers today: {today}", answers, "an"),
+        (f"Today's {today}", became, "an"),
     )
     for column, (title, rows, key) in zip(st.columns(3), cards, strict=True):
         with column.container(border=True, height="stretch", gap="xxsmall"):
@@ -197,11 +196,18 @@ def _pictures() -> None:
     with right.container(border=True, height="stretch", gap="xxsmall"):
         lease_s, leases = session.house().settings.worker.lease_s, hour.oldest_leases
         st.markdown("**Work in hand, by age**")
-        n = f"The oldest {LEASES_MAX} leases" if len(leases) == LEASES_MAX else many(len(leases), "lease")
+        n = _leases(len(leases))
         st.caption(f"{n} of {lease_s:g} s since the last sign. Past that, another worker takes over.")
         past = sum(lease.age_s > lease_s for lease in leases)
         alt = f"Age of each piece of work in hand, by worker; {past} past {lease_s:g} seconds"
         charts.draw(charts.lease_ages(leases, lease_s, mode()), "leases", alt)
+
+
+def _leases(shown: int) -> str:
+    """`The oldest 200 of 1,204 leases`, by the newest count."""
+    figures = session.figures().figures
+    in_all = max(shown, figures.processing) if figures and shown == LEASES_MAX else shown
+    return many(shown, "lease") if in_all == shown else f"The oldest {shown:,} of {in_all:,} leases"
 
 
 def _pace(hour: Hour) -> str:

@@ -153,18 +153,17 @@ class LeaseAge:
 
 @dataclass(frozen=True, slots=True)
 class Hour:
-    """What the charts draw: the last minutes, the oldest leases of `leases` in all, today's answers of providers.
+    """What the charts draw: the last minutes, the oldest leases, and what became of the sends that providers took today.
 
-    What was accepted today and bounced or was rejected since is not among the accepted. `turned_away` is what the front
+    Of those accepted today: said to be delivered, bounced or rejected since, or `no_word` of either yet. `turned_away` is what the front
     door refused of configured sources in these minutes, the most frequent first.
     """
 
     minutes: tuple[Minute, ...]
     oldest_leases: tuple[LeaseAge, ...]
-    accepted_today: int
+    delivered_today: int
+    no_word_today: int
     bounced_today: int
-    unclear_today: int
-    put_off_today: int
     refused_today: int
     turned_away: tuple[Refused, ...]
 
@@ -202,22 +201,27 @@ def _oldest_leases(tx: Transaction, lease_s: float) -> tuple[LeaseAge, ...]:
 
 
 def _today(tx: Transaction) -> dict[str, int]:
-    row = tx.one(
-        """SELECT CAST(coalesce(sum(n) FILTER (WHERE metric = 'sent'), 0) AS bigint) AS accepted_today,
-                  CAST(coalesce(sum(n) FILTER (WHERE metric IN ('unknown', 'in_flight')), 0) AS bigint) AS unclear_today,
-                  CAST(coalesce(sum(n) FILTER (WHERE metric = 'not_sent'), 0) AS bigint) AS put_off_today,
-                  CAST(coalesce(sum(n) FILTER (WHERE metric = 'refused'), 0) AS bigint) AS refused_today
-           FROM (SELECT metric, n FROM nottwice.counters WHERE minute >= date_trunc('day', now(), 'UTC')
-                 UNION ALL
-                 SELECT metric, n FROM nottwice.counters_hourly WHERE hour >= date_trunc('day', now(), 'UTC')) AS c"""
-    )
-    found = {name: int(n) for name, n in row._asdict().items()}
-    bounced = int(tx.one(BOUNCED_TODAY).n)
-    return found | {"accepted_today": max(0, found["accepted_today"] - bounced), "bounced_today": bounced}
+    """A notice may come before the answer is counted: then there is no word of none, never of fewer."""
+    answered, became = tx.one(ANSWERED_TODAY), tx.one(BECAME_TODAY)
+    return {
+        "delivered_today": became.delivered,
+        "no_word_today": max(0, answered.accepted - became.delivered - became.bounced),
+        "bounced_today": became.bounced,
+        "refused_today": answered.refused,
+    }
 
 
+ANSWERED_TODAY = """
+SELECT CAST(coalesce(sum(n) FILTER (WHERE metric = 'sent'), 0) AS bigint) AS accepted,
+       CAST(coalesce(sum(n) FILTER (WHERE metric = 'refused'), 0) AS bigint) AS refused
+FROM (SELECT metric, n FROM nottwice.counters WHERE minute >= date_trunc('day', now(), 'UTC') AND metric IN ('sent', 'refused')
+      UNION ALL
+      SELECT metric, n FROM nottwice.counters_hourly WHERE hour >= date_trunc('day', now(), 'UTC') AND metric IN ('sent', 'refused')) AS c
+"""
 # Of messages that met their send today: their standing, not how often it was told.
-BOUNCED_TODAY = """
-SELECT count(*) AS n FROM nottwice.messages
-WHERE standing IN ('bounced', 'rejected') AND action_id IS NOT NULL AND seen_at >= date_trunc('day', now(), 'UTC')
+BECAME_TODAY = """
+SELECT (SELECT count(*) FROM nottwice.messages WHERE standing IN ('delivered', 'complained') AND action_id IS NOT NULL
+                                                 AND seen_at >= date_trunc('day', now(), 'UTC')) AS delivered,
+       (SELECT count(*) FROM nottwice.messages WHERE standing IN ('bounced', 'rejected') AND action_id IS NOT NULL
+                                                 AND seen_at >= date_trunc('day', now(), 'UTC')) AS bounced
 """

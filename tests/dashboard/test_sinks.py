@@ -171,10 +171,9 @@ OURS = {
         "stuck",
     ),
     *(
-        "accepted_today",
+        "delivered_today",
+        "no_word_today",
         "bounced_today",
-        "unclear_today",
-        "put_off_today",
         "refused_today",
         "new",
         "duplicates",

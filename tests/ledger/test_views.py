@@ -25,7 +25,7 @@ def test_an_empty_house_counts_nothing(console: Database) -> None:
     now = console.run(lambda tx: views.snapshot(tx, silent_s=60), role=Role.VIEWER)
     assert not now.any_event and now.last_sign_s is None and now.stuck == 0 and now.for_people == 0
     hour = console.run(lambda tx: views.hour(tx, lease_s=60), role=Role.VIEWER)
-    assert len(hour.minutes) == 60 and not hour.oldest_leases and hour.accepted_today == 0
+    assert len(hour.minutes) == 60 and not hour.oldest_leases and hour.no_word_today == 0
 
 
 def test_the_figures_of_a_full_house(console: Database, house: House) -> None:
@@ -36,7 +36,7 @@ def test_the_figures_of_a_full_house(console: Database, house: House) -> None:
     assert now.workers == 4 and [name for name, _ in now.silent] == ["w-0e11"]
     assert 67_000 < now.oldest_review_s < 68_000 and 3 < now.oldest_pending_s < 10 and now.oldest_claim_s > 73
     hour = console.run(lambda tx: views.hour(tx, lease_s=60), role=Role.VIEWER)
-    assert sum(m.duplicates for m in hour.minutes) > 400 and (hour.accepted_today, hour.refused_today) == (
+    assert sum(m.duplicates for m in hour.minutes) > 400 and (hour.no_word_today, hour.refused_today) == (
         2198,
         5,
     )
