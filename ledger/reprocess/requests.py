@@ -71,12 +71,17 @@ def request(tx: Transaction, plan: Plan, act: Act, settings: ReprocessSettings, 
     return Asked(run_id, state, audit_id, because)
 
 
+LAST_OF_LIST = """
+SELECT coalesce(max(id), 0) AS last FROM nottwice.reprocess_runs
+WHERE list_digest = :digest AND (state NOT IN ('waiting', 'running') OR state = 'waiting' AND expires_at <= now())
+"""
+
+
 def form_of(tx: Transaction, plan: Plan, person: Person) -> UUID:
     """The one-time id of a request: the same list asked for twice is one request, until the first one has ended or
     was waited for too long."""
-    sql = """SELECT coalesce(max(id), 0) AS last FROM nottwice.reprocess_runs
-             WHERE list_digest = :digest AND (state NOT IN ('waiting', 'running') OR state = 'waiting' AND expires_at <= now())"""
-    return uuid5(FORMS, f"{person.id} {plan.digest.hex()} {tx.one(sql, digest=plan.digest).last}")
+    last = tx.one(LAST_OF_LIST, digest=plan.digest).last
+    return uuid5(FORMS, f"{person.id} {plan.digest.hex()} {last}")
 
 
 OPEN = """

@@ -47,7 +47,9 @@ def test_ui_05_two_presses_are_one_run_whose_progress_comes_by_itself(hall: Hall
     settled(page)
     house.run("DROP TRIGGER slow_runs ON nottwice.reprocess_runs")
     assert runs_of(house, first) == 1 and "run=" in page.url
-    assert page.locator(STRANGERS).count() == 0 and page.locator("dl.nt-facts").inner_text().count("<img") == 1
+    assert (
+        page.locator(STRANGERS).count() == 0 and page.locator("dl.nt-facts").inner_text().count("<img") == 1
+    )
     run = int(value(house, "SELECT max(run_id) FROM nottwice.reprocess_rows"))
     house.run(FAR, run=run)
     carried(house, run, ["done", "working"])
