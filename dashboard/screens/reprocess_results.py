@@ -10,6 +10,7 @@ import streamlit as st
 from dashboard import session
 from dashboard.colours import PILLS
 from dashboard.components import mode
+from dashboard.screens import events_body
 from dashboard.screens import reprocess_words as words
 from dashboard.words import many, what
 from ledger.payload import shown
@@ -78,6 +79,7 @@ def frame(run: Run, rows: Sequence[Row]) -> pd.DataFrame:
 
 def _to_read(rows: Sequence[Row]) -> None:
     """Where the text of each can be read before anybody agrees to it."""
+    _texts(tuple(row.finding_id for row in rows if row.finding_id is not None))
     page = st.session_state["pages"]["review"]
     with st.container(horizontal=True):
         for row in rows[:READ_MAX]:
@@ -129,9 +131,22 @@ def _findings(found: Sequence[Finding]) -> None:
         )
     )
     st.dataframe(findings_frame(shown_now), hide_index=True, row_height=38, height="content")
+    _texts(tuple(one.id for one in shown_now if not one.content_gone))
     events = ", ".join(str(one) for one in sorted({one.event_id for one in shown_now}))
     page = st.session_state["pages"]["reprocess"]
     st.page_link(page, label="Pick what to send again", icon=":material/arrow_forward:", query_params={"event": events})  # fmt: skip
+
+
+def _texts(finding_ids: tuple[int, ...]) -> None:
+    """What was found is no send yet, so it stands in no other place; the audit has it before it is shown."""
+    for finding_id in finding_ids[:READ_MAX]:
+        mark = f"finding_{finding_id}"
+        found = events_body.revealed(mark)
+        if found is not None and isinstance(found[0], bytes):
+            events_body.body(mark, found[0], found[1])
+            continue
+        label = f"Show what finding {finding_id} would send"
+        events_body.ask(mark, label, lambda why, id_=finding_id: session.reveal(id_, why, "finding"))  # type: ignore[misc]
 
 
 def findings_frame(found: Sequence[Finding]) -> pd.DataFrame:

@@ -25,15 +25,28 @@ def _live(drawn: Run) -> None:
     """Anew every two seconds while it moves; when it has ended or somebody stopped it, the whole page once more."""
     glance = session.figures()
     if glance.gone_since is not None:
-        database_gone(glance.gone_since, None, session.refresh_s())
+        database_gone(glance.gone_since, glance.age_s, session.refresh_s())
+        _as_last_read(st.session_state.get("rerun_last") or drawn)
         return
     try:
         run = session.read_soon(lambda tx: views_reprocess.run(tx, drawn.id)) or drawn
+        st.session_state["rerun_last"] = run
         if run.state is not drawn.state or (_moves(drawn) and not _moves(run)):
             st.rerun()
         _page(run)
     except TooSlow:
         too_slow()
+
+
+def _as_last_read(run: Run) -> None:
+    """While the database is away: how far it was, and nothing to press."""
+    st.title(f"As last counted: {words.stands(run)}", anchor=False)
+    if words.has_begun(run):
+        st.progress(_part(run), text=words.results(run))
+
+
+def _part(run: Run) -> float:
+    return run.over / max(run.over + run.waiting + run.working, 1)
 
 
 def _page(run: Run) -> None:
@@ -45,7 +58,7 @@ def _page(run: Run) -> None:
     if words.is_asked(run):
         reprocess_second.panel(run)
     if words.has_begun(run):
-        st.progress(run.over / max(run.over + run.waiting + run.working, 1), text=words.results(run))
+        st.progress(_part(run), text=words.results(run))
         _stop(run)
     reprocess_results.draw(run)
 

@@ -80,17 +80,19 @@ def _live(before: int | None) -> None:
         st.rerun()
     glance = session.figures()
     if glance.gone_since is not None:
-        database_gone(glance.gone_since, None, session.refresh_s())
-        return
-    try:
-        runs = session.read_soon(lambda tx: views_reprocess.newest(tx, ROWS, before=before))
-    except TooSlow:
-        too_slow()
-        return
+        database_gone(glance.gone_since, glance.age_s, session.refresh_s())
+    else:
+        try:
+            st.session_state["rerun_list"] = session.read_soon(
+                lambda tx: views_reprocess.newest(tx, ROWS, before=before)
+            )
+        except TooSlow:
+            too_slow()
+    runs: list[Run] = st.session_state.get("rerun_list", [])  # while nothing can be read: as it was
     listed("run", frame(runs), [run.id for run in runs], _columns())
     with st.container(horizontal=True, vertical_alignment="center"):
         st.caption("The newest comes first. Pick a row to open it.")
-        age_caption(0.0, "Read")
+        age_caption(0.0 if glance.gone_since is None else glance.age_s, "Read")
 
 
 def frame(runs: Sequence[Run]) -> pd.DataFrame:

@@ -167,6 +167,9 @@ def test_it_can_be_tried_out_first_and_what_would_be_new_is_listed(shop: Shop, a
         ("would differ from send 1", f"receipt:{one}", "ann@example.com"),
         ("would be new", f"thanks:{one}", "ann@example.com"),
     ]
+    at = press(at, "Show what finding 2 would send")
+    assert any("Paid in full." in block.value for block in at.code)
+    assert shop.entries("finding") == [("reveal", "Bo Lindqvist", None, None)]
     links = {link.proto.label: link.proto.query_string for link in at.get("page_link")}
     assert links["Pick what to send again"] == f"event={one}"
     picks = press(planned(app, one, mode=SEND, person=ADMIN), "Pick what to send again")
@@ -263,6 +266,14 @@ def test_an_event_leads_to_a_plan_with_it_and_review_to_a_run_that_waits(shop: S
     assert not desk.exception
     links = {link.proto.label: link.proto for link in desk.get("page_link")}
     assert links["1 e-mail: Engineer asks for a second person"].query_string == "run=1"
+
+
+def test_what_takes_too_long_is_stopped_and_said(shop: Shop, app: App) -> None:
+    shop.recompute(*shop.sell())
+    with shop.workshop.database.transaction() as tx:
+        tx.execute("LOCK TABLE nottwice.reprocess_runs")
+        at = app("reprocess", person=ENGINEER)
+    assert "**This took longer than 2 s and was stopped.**" in said(at)
 
 
 # ── Who may, and addresses that name nothing ──────────────────────────────────────────────────────────
