@@ -1,10 +1,10 @@
-"""Duties about what would wait for ever: events of a kind that nobody handles, and lanes behind such an event."""
+"""Duties about what would wait for ever: events of a kind that nobody handles, also in a run, and lanes behind such an event."""
 
 from __future__ import annotations
 
 from collections import Counter
 
-from ledger import order, unhandled
+from ledger import order, reprocess, unhandled
 from ledger.database import Database, Transaction
 from ledger.settings import Settings
 from worker.maintenance import BATCHES_MAX, HOUR_S, Duty
@@ -43,6 +43,9 @@ class LeftOver:
                 return
 
     def _close(self, tx: Transaction) -> Counter[unhandled.Kind]:
+        """What a run of somebody's put back is no such event: it stands again as it stood, and long before."""
+        if n := reprocess.leave_alone(tx, limit=ROWS_MAX):
+            note("left alone", rows=n)
         kept = self._settings.retention
         own = {name: kept.of(name).event_keys_days * DAY_S for name in kept.namespaces}
         return unhandled.close(tx, kept_s=kept.event_keys_days * DAY_S, limit=ROWS_MAX, of_namespaces=own)

@@ -1,7 +1,6 @@
 """A worker's turns at the runs that people asked for: at most one step of one run each, as their pace allows.
 
-And what goes with it now and then: rows whose kind nobody handles any more are left alone, and the database is told from how
-many rows on a run takes a second person.
+And the database is told from how many rows on a run takes a second person.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ from worker.observer import note
 
 ASKED_S = 0.5  # between two questions whether a run is due; an idle worker is told
 TURNS_MAX = 10  # then other duties have their turn
-ROWS_MAX = 100
 
 
 class Reprocessing:
@@ -26,7 +24,6 @@ class Reprocessing:
         self._limit = Duty("limit of runs", HOUR_S, self.keep_limit)
         self.duties = (
             Duty("reprocess", ASKED_S, self.turns, if_told=True),
-            Duty("leave alone", HOUR_S, self.leave_alone),
             self._limit,
         )
         self.use(settings)
@@ -41,11 +38,6 @@ class Reprocessing:
         for _ in range(TURNS_MAX):
             if not self._turn():
                 return
-
-    def leave_alone(self) -> None:
-        """Rows whose event nobody takes any more."""
-        while (n := self._database.run(lambda tx: reprocess.leave_alone(tx, limit=ROWS_MAX))) > 0:
-            note("left alone", rows=n)
 
     def keep_limit(self) -> None:
         """The number of this configuration; where workers have different ones, the last to say it holds."""

@@ -12,6 +12,8 @@ from tests.dashboard.conftest import App
 from tests.fix_reprocess import Shop
 
 SUPPORT, ADMIN, ENGINEER = 0, 1, 2
+GRANTED = """GRANT INSERT (person_id, role, act, entity, entity_id, entity_version, outcome, why, looked_at, known, state_before,
+                           state_after, detail, form_id) ON nottwice.audit TO nottwice_engineer"""
 AGAIN, SEND = RunMode.RECOMPUTE, RunMode.REPEAT
 
 
@@ -141,6 +143,19 @@ def test_what_changed_since_the_plan_was_read_is_left_out_and_said(shop: Shop, a
         ("skipped", "It changed since it was looked at."),
         ("waiting", ""),
     ]
+
+
+def test_aud_01_without_its_audit_row_nothing_begins(shop: Shop, app: App) -> None:
+    (one,) = shop.sell()
+    shop.workshop.run("REVOKE INSERT ON nottwice.audit FROM nottwice_engineer")
+    try:
+        at = asked(planned(app, one), "Work out 1 result again")
+    finally:
+        shop.workshop.run(GRANTED)
+    assert "This could not be written down, so nothing was done." in said(at)
+    assert shop.workshop.value("SELECT count(*) FROM nottwice.reprocess_runs") == 0
+    asked(at, "Work out 1 result again")
+    assert shop.entries("reprocess") == [("recompute local results", "Eva Horn", None, "running")]
 
 
 def test_two_presses_are_one_run(shop: Shop, app: App) -> None:

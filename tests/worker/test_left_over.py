@@ -10,8 +10,10 @@ import pytest
 from ledger import workers
 from ledger.database import Database
 from ledger.records import Worker
+from tests.fix_reprocess import Shop
 from tests.fix_worker import Notes, Workshop
 from worker.left_over import LeftOver
+from worker.reprocessing import Reprocessing
 
 WORKER = Worker(uuid4(), "w", (("shop", "sale"),))
 
@@ -50,3 +52,34 @@ def test_every_lane_has_its_turn(
     )
     left_over.free_lanes()
     assert workshop.value("SELECT count(*) FROM nottwice.events WHERE waits_behind <> 0") == 0
+
+
+def test_a_row_of_a_run_whose_kind_nobody_handles_any_more_is_left_alone(
+    shop: Shop, left_over: LeftOver, notes: Notes
+) -> None:
+    """The shop's worker has a handler for it, then is another one."""
+    (one,) = shop.sell()
+    run = shop.recompute(one)
+    shop.turn()
+    left_over.close_unhandled()
+    assert shop.rows(run) == [("working", "")]
+    shop.workshop.run("UPDATE nottwice.workers SET handles = '{shop other}'")
+    left_over.close_unhandled()
+    assert (shop.rows(run)[0][0], shop.event(one).state) == ("skipped", "completed")
+    assert notes.of("left alone", rows=1)
+
+
+def test_the_database_is_told_the_number_above_which_a_run_takes_two_people(shop: Shop) -> None:
+    """At the start and after each change of the configuration."""
+    duties = Reprocessing(shop.by_worker, shop.workshop.settings(more="[reprocess]\nsecond_person_above = 7"))
+    limit = "SELECT nottwice.second_person_above()"
+    assert shop.workshop.value(limit) == 100
+    for above in (7, 9):
+        (tell,) = [
+            duty for duty in duties.duties if duty.name == "limit of runs" and duty.is_due(frozenset())
+        ]
+        tell.done_at = float("inf")
+        tell.run()
+        assert shop.workshop.value(limit) == above
+        settings = shop.workshop.settings(more="[reprocess]\nsecond_person_above = 9")
+        duties.use(settings)
