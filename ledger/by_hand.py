@@ -39,7 +39,7 @@ WHERE id = :id AND version = :version AND state = :before
 NOTE_CLAIM = "SELECT nottwice.note_claim_ended_by_hand(:id, :ending)"
 
 
-def put_aside(tx: Transaction, event_id: int, version: int, act: Act) -> int:
+def put_aside(tx: Transaction, event_id: int, version: int, act: Act, *, detail: str = "") -> int:
     """Nobody works on it until a person tries it again. Returns the audit entry.
 
     `version` is the row's as the person saw it. What waits behind it in its order is let go by the workers, within a
@@ -53,10 +53,10 @@ def put_aside(tx: Transaction, event_id: int, version: int, act: Act) -> int:
         raise NotNow(
             "It is being worked again because a person asked for it. Cancel that run instead; nothing was done."
         )
-    return _change(tx, row, act, SET_ASIDE, EventState.FAILED, PUT_ASIDE, by_hand=BY_HAND)
+    return _change(tx, row, act, SET_ASIDE, EventState.FAILED, detail, by_hand=BY_HAND)
 
 
-def hand_back(tx: Transaction, event_id: int, version: int, act: Act) -> int:
+def hand_back(tx: Transaction, event_id: int, version: int, act: Act, *, detail: str = "") -> int:
     """Out of its worker's hands and due at once, whether its lease has ended or not. Returns the audit entry.
 
     Raises NotAllowed, Incomplete without a reason, Stale, AlreadyDecided, and NotNow when no worker has it.
@@ -64,7 +64,7 @@ def hand_back(tx: Transaction, event_id: int, version: int, act: Act) -> int:
     row = _held(tx, event_id, version, act, MAY_NOT_HAND_BACK)
     if row.state != EventState.PROCESSING:
         raise NotNow(f"No worker has it: it is {_said(row.state)}. Nothing was done.")
-    return _change(tx, row, act, HAND_BACK, EventState.PENDING, TAKE_BACK)
+    return _change(tx, row, act, HAND_BACK, EventState.PENDING, detail)
 
 
 def _held(tx: Transaction, event_id: int, version: int, act: Act, may_not: str) -> sa.Row[Any]:
@@ -85,11 +85,12 @@ def _held(tx: Transaction, event_id: int, version: int, act: Act, may_not: str) 
 
 
 def _change(
-    tx: Transaction, row: sa.Row[Any], act: Act, what: str, target: EventState, sql: str, **values: str
+    tx: Transaction, row: sa.Row[Any], act: Act, what: str, target: EventState, detail: str, **values: str
 ) -> int:
     """The audit row, the claim's end where there was one, and the one guarded statement."""
+    version, sql = row.version + 1, PUT_ASIDE if target is EventState.FAILED else TAKE_BACK
     audit_id = audit.done(
-        tx, act, what, "event", row.id, version=row.version + 1, before=row.state, after=target.value
+        tx, act, what, "event", row.id, version=version, before=row.state, after=target.value, detail=detail
     )
     tx.execute(NOTE_CLAIM, id=row.id, ending="put_aside" if target is EventState.FAILED else "taken_back")
     tx.execute(sql, id=row.id, version=row.version, before=row.state, **values)

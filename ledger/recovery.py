@@ -74,7 +74,7 @@ def rescue(tx: Transaction, *, limit: int = 100, writer: UUID | None = None) -> 
     return [Rescued(row.id, EventState(row.state)) for row in rows]
 
 
-def requeue(tx: Transaction, event_id: int, version: int, act: Act) -> int:
+def requeue(tx: Transaction, event_id: int, version: int, act: Act, *, detail: str = "") -> int:
     """A person puts a set-aside event back: the limit is raised, history is never rewound. Returns the audit entry.
 
     `version` is the row's as the person saw it. Raises NotAllowed, Stale, NotNow, AlreadyDecided (with who was
@@ -87,7 +87,15 @@ def requeue(tx: Transaction, event_id: int, version: int, act: Act) -> int:
     if row is None or row.state != EventState.FAILED or row.version != version:
         raise _too_late(tx, event_id, version, row)
     audit_id = audit.done(
-        tx, act, "try again", "event", event_id, version=version + 1, before="failed", after="pending"
+        tx,
+        act,
+        "try again",
+        "event",
+        event_id,
+        version=version + 1,
+        before="failed",
+        after="pending",
+        detail=detail,
     )
     tx.execute(
         """UPDATE nottwice.events SET state = 'pending', due_at = now(), ended_at = NULL,

@@ -1,15 +1,17 @@
 """`nottwice retry`: events that were set aside, put back by a named person, each in a transaction of its own.
 
-What the list held is frozen before the first is touched: an event that changed meanwhile is refused as changed.
+What the list held is frozen before the first is touched: an event that changed meanwhile is refused as changed. More than
+one person may act on within an hour take a second person, who agrees to the list and carries it out (`by_two`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from uuid import UUID, uuid5
+from functools import partial
+from uuid import UUID, uuid4, uuid5
 
-from ledger import audit, recovery
+from ledger import audit, by_two, recovery
 from ledger.awake import as_viewer
 from ledger.database import Database, Transaction
 from ledger.errors import Declined
@@ -106,7 +108,55 @@ def put_back(
     for done, event in enumerate(chosen, 1):
         # Derived, so that the same command given twice is one decision.
         form = uuid5(FORMS, f"{person.id} {event.id} {event.version}")
-        yield _put_back(database, event, Act(person, form, reason))
+        act = Act(person, form, reason)
+        again = partial(recovery.requeue, event_id=event.id, version=event.version, act=act)
+        yield _tried(database, event.id, act, again)
+        told(done)
+
+
+def ask_second(
+    database: Database, chosen: Sequence[SetAside], person: Person, reason: str, *, expires_s: float
+) -> tuple[int, str] | None:
+    """Ask a second person to agree to this list, where it takes one: the request's id, and why. None: it takes none.
+
+    Raises what `by_two.ask` raises.
+    """
+    if person.role not in recovery.REQUEUERS:
+        return None  # refused as a whole, on record
+    rows = [(event.id, event.version) for event in chosen]
+
+    def ask(tx: Transaction) -> tuple[int, str] | None:
+        because = by_two.second_because(tx, person, len(rows))
+        act = Act(person, uuid4(), reason)
+        return (
+            (by_two.ask(tx, by_two.TRY_AGAIN, rows, act, expires_s=expires_s), because) if because else None
+        )
+
+    return database.run(ask, role=person.role)
+
+
+def agree(database: Database, request_id: int, person: Person, reason: str) -> by_two.Request:
+    """The second person's word. Raises what `by_two.agree` raises, noted in the audit."""
+    act = Act(person, uuid4(), reason)
+    try:
+        return database.run(lambda tx: by_two.agree(tx, request_id, act), role=person.role)
+    except Declined as error:
+        words = str(error)
+        database.run(
+            lambda tx: audit.refused(tx, act, "agreed", "request", request_id, words), role=person.role
+        )
+        raise
+
+
+def carried_out(
+    database: Database, request: by_two.Request, person: Person, reason: str, told: Callable[[int], None]
+) -> Iterator[Tried]:
+    """Each event of a list that this person agreed to, as `put_back` does; given twice, it is one decision an event."""
+    for done, (event_id, version) in enumerate(request.rows, 1):
+        form = uuid5(FORMS, f"request {request.id} {event_id}")
+        act = Act(person, form, reason)
+        carry_out = partial(by_two.carry_out, request=request, event_id=event_id, version=version, act=act)
+        yield _tried(database, event_id, act, carry_out)
         told(done)
 
 
@@ -121,16 +171,16 @@ def _refused_whole(
     yield from (Tried(n, recovery.MAY_NOT) for n in [event.id for event in chosen] or [0])
 
 
-def _put_back(database: Database, event: SetAside, act: Act) -> Tried:
+def _tried(database: Database, event_id: int, act: Act, do: Callable[[Transaction], int]) -> Tried:
     role = act.person.role
     try:
-        database.run(lambda tx: recovery.requeue(tx, event.id, event.version, act), role=role)
+        database.run(do, role=role)
     except Declined as error:
         reason = str(error)
         if not getattr(error, "same_form", False):  # a twin of an act that was done is no try of its own
-            database.run(lambda tx: audit.refused(tx, act, WHAT, "event", event.id, reason), role=role)
-        return Tried(event.id, reason)
-    return Tried(event.id)
+            database.run(lambda tx: audit.refused(tx, act, WHAT, "event", event_id, reason), role=role)
+        return Tried(event_id, reason)
+    return Tried(event_id)
 
 
 def _page(tx: Transaction, wanted: Filter, after: int) -> list[SetAside]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ledger.errors import Misconfigured
+from ledger.errors import Declined, Misconfigured
 from ledger.terminal import EXIT_CODES, NOT_DONE, Command, number, plain, progress, sentences, tell
 
 SAME_MAX = 20
@@ -37,10 +37,17 @@ def retry(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show what would be tried, and change nothing.")
     ] = False,
+    agree: Annotated[
+        int,
+        typer.Option(
+            metavar="REQUEST", help="Agree to the list that somebody else asked for, and carry it out."
+        ),
+    ] = 0,
 ) -> None:
     """Try events again that were set aside, in a named person's name.
 
-    Each gets more attempts on top of those it had, and a row in the audit. Engineers and admins may.
+    Each gets more attempts on top of those it had, and a row in the audit. Engineers and admins may. More than
+    [reprocess] second_person_above within an hour take two people: the first one's list waits as a request.
     """
     with sentences():
         from ledger.retrying import Filter
@@ -50,14 +57,24 @@ def retry(
             raise Misconfigured(
                 "Both numbers and --all were given. Name events by their numbers, or say --all."
             )
-        if not events and not everything:
+        if agree and (events or everything or dry_run or namespace or source or type_ or error):
+            raise Misconfigured(
+                "--agree stands for a whole list as it was asked for: name nothing beside it."
+            )
+        if not events and not everything and not agree:
             raise Misconfigured("Name events by their numbers, or say --all (with a filter, if you like).")
         if not dry_run and not (who and reason.strip()):
             raise Misconfigured(
                 "Say who does it and why: --as EMAIL --reason TEXT. (Or only look: --dry-run.)"
             )
         wanted = Filter(tuple(events or ()), namespace, source, type_, error)
-        refused = _show(load(), wanted) if dry_run else _retry(load(), wanted, who, reason)
+        settings = load()
+        if agree:
+            refused = _agree(settings, agree, who, reason)
+        elif dry_run:
+            refused = _show(settings, wanted)
+        else:
+            refused = _retry(settings, wanted, who, reason)
     raise typer.Exit(NOT_DONE if refused else 0)
 
 
@@ -90,16 +107,41 @@ def _chosen(database: Database, settings: Settings, wanted: Filter) -> list[SetA
 def _retry(settings: Settings, wanted: Filter, who: str, reason: str) -> int:
     from ledger import people
     from ledger.awake import visit
-    from ledger.retrying import not_set_aside, put_back
+    from ledger.retrying import ask_second, not_set_aside, put_back
 
     given = people.configured(settings, who)
     with visit(settings) as database, progress("trying again") as advance:
         chosen, refused = _chosen(database, settings, wanted), not_set_aside(database, wanted.ids)
         person = database.run(lambda tx: people.local(tx, given))
+        expires_s = settings.console.request_expires_s
+        if asked := ask_second(database, chosen, person, reason, expires_s=expires_s):
+            tell(f"{asked[1]} Somebody else: nottwice retry --agree {asked[0]} --as EMAIL --reason TEXT")
+            return len(chosen)
         tried = list(put_back(database, chosen, person, reason, lambda n: advance(n, len(chosen))))
     refused += [one for one in tried if one.refusal]
     _tell_refused(refused)
     tell(f"Tried again, as {plain(given.name)}: {sum(not one.refusal for one in tried)}.")
+    return len(refused)
+
+
+def _agree(settings: Settings, request_id: int, who: str, reason: str) -> int:
+    from ledger import people, retrying
+    from ledger.awake import visit
+
+    given = people.configured(settings, who)
+    with visit(settings) as database, progress("carrying out") as advance:
+        person = database.run(lambda tx: people.local(tx, given))
+        try:
+            request = retrying.agree(database, request_id, person, reason)
+        except Declined as error:
+            tell(plain(str(error), 300))
+            return 1
+        n = len(request.rows)
+        tried = list(retrying.carried_out(database, request, person, reason, lambda done: advance(done, n)))
+    refused = [one for one in tried if one.refusal]
+    _tell_refused(refused)
+    done = f"Agreed to request {request_id} of {plain(request.asked_by)}, as {plain(given.name)}"
+    tell(f"{done}: {n - len(refused)} done ({request.act}).")
     return len(refused)
 
 

@@ -1,0 +1,160 @@
+"""Many events at once take two people: one asks for a list as it was seen, another one agrees and carries it out.
+
+How many one person may act on within an hour is `[reprocess] second_person_above`, as workers told the database, which
+holds it by itself (sql/0036): every act counts, in the console and at the command line, except those of an agreed list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from ledger import audit, by_hand, recovery
+from ledger.database import Transaction
+from ledger.deciding import first
+from ledger.errors import Incomplete, NotAllowed, NotNow
+from ledger.records import Act, Person
+
+TRY_AGAIN = "try again"
+DEEDS = {
+    TRY_AGAIN: recovery.requeue,
+    by_hand.SET_ASIDE: by_hand.put_aside,
+    by_hand.HAND_BACK: by_hand.hand_back,
+}
+MAY_NOT = "You can read this. Engineer or admin asks for it, and agrees to it."
+LISTED_MAX = 2_000  # events of one request
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A list that waits for a second person, or was agreed to. `rows` are events, each with the version that was seen."""
+
+    id: int
+    act: str
+    rows: tuple[tuple[int, int], ...]
+    why: str
+    requested_by: int
+    asked_by: str
+    requested_at: datetime
+    expires_at: datetime
+
+
+def second_because(tx: Transaction, person: Person, n: int) -> str:
+    """Why so many more need a second person; "" where this person may act on them alone."""
+    row = tx.one(
+        "SELECT nottwice.acted_alone(:id) AS done, nottwice.second_person_above() AS above", id=person.id
+    )
+    if row.done + n <= row.above:
+        return ""
+    before = f", and you acted on {row.done:,} within the hour" if row.done else ""
+    return f"These are {n:,} events{before}: together more than {row.above:,}. A second person must agree."
+
+
+def ask(tx: Transaction, deed: str, rows: Sequence[tuple[int, int]], act: Act, *, expires_s: float) -> int:
+    """Ask a second person; nothing is done with the events until one agrees. Returns the request's id.
+
+    Raises NotAllowed, Incomplete without a reason, NotNow for an empty or too long list, AlreadyDecided.
+    """
+    _may(act)
+    if not rows or len(rows) > LISTED_MAX:
+        raise NotNow(f"A request names 1 to {LISTED_MAX:,} events; these are {len(rows):,}. Choose less.")
+    audit.refuse_second_use(tx, act)
+    asked = tx.one(
+        """INSERT INTO nottwice.stuck_requests (act, event_ids, versions, why, requested_by, expires_at)
+           VALUES (:act, :ids, :versions, :why, :person, now() + make_interval(secs => :s)) RETURNING id""",
+        act=deed,
+        ids=[event_id for event_id, _ in rows],
+        versions=[version for _, version in rows],
+        why=act.reason,
+        person=act.person.id,
+        s=expires_s,
+    )
+    words = f"asked a second person: {deed}"
+    audit.done(
+        tx,
+        act,
+        words,
+        "request",
+        asked.id,
+        version=1,
+        before=None,
+        after="waiting",
+        detail=f"{len(rows):,} events",
+    )
+    return int(asked.id)
+
+
+def agree(tx: Transaction, request_id: int, act: Act) -> Request:
+    """The second person's word. The list is theirs to carry out then, within an hour. Raises NotAllowed for who asked."""
+    request = _held(tx, request_id, act)
+    if request.requested_by == act.person.id:
+        raise NotAllowed("You asked for this yourself. Somebody else must agree.")
+    _decide(tx, request, act, "agreed")
+    return request
+
+
+def decline(tx: Transaction, request_id: int, act: Act) -> Request:
+    """The request ends, and nothing was done. Who asked withdraws by this."""
+    request = _held(tx, request_id, act)
+    _decide(tx, request, act, "withdrawn" if request.requested_by == act.person.id else "disagreed")
+    return request
+
+
+def carry_out(tx: Transaction, request: Request, event_id: int, version: int, act: Act) -> int:
+    """One event of a list that this person agreed to. Raises as the act itself does."""
+    return DEEDS[request.act](tx, event_id, version, act, detail=f"request {request.id}")
+
+
+OPEN = """
+SELECT r.id, r.act, r.event_ids, r.versions, r.why, r.requested_by, p.name AS asked_by, r.requested_at, r.expires_at, r.decision,
+       r.decided_at, d.name AS decided_name, r.expires_at <= now() AS expired
+FROM nottwice.stuck_requests r JOIN nottwice.people p ON p.id = r.requested_by LEFT JOIN nottwice.people d ON d.id = r.decided_by
+"""
+
+
+def waiting(tx: Transaction) -> list[Request]:
+    """Those that a second person is waited for, the oldest first."""
+    rows = tx.all(OPEN + "WHERE r.decision IS NULL AND r.expires_at > now() ORDER BY r.id LIMIT 20")
+    return [_request(row) for row in rows]
+
+
+def _may(act: Act) -> None:
+    if act.person.role not in recovery.REQUEUERS:
+        raise NotAllowed(MAY_NOT)
+    if not act.reason.strip():
+        raise Incomplete("Nothing was done. Please say why.")
+
+
+def _held(tx: Transaction, request_id: int, act: Act) -> Request:
+    _may(act)
+    audit.refuse_second_use(tx, act)
+    row = tx.first(OPEN + "WHERE r.id = :id FOR NO KEY UPDATE OF r", id=request_id)
+    if row is None:
+        raise NotNow("There is nothing here, or you may not see it.")
+    if row.decision is not None:
+        raise first(row.decided_name, f"{row.decision}: {row.act}", row.decided_at)
+    if row.expired:
+        raise NotNow("This request has run out. Nothing was done; ask anew.")
+    return _request(row)
+
+
+def _request(row: object) -> Request:
+    r = row
+    pairs = tuple(zip(r.event_ids, r.versions, strict=True))  # type: ignore[attr-defined]
+    return Request(r.id, r.act, pairs, r.why, r.requested_by, r.asked_by, r.requested_at, r.expires_at)  # type: ignore[attr-defined]
+
+
+def _decide(tx: Transaction, request: Request, act: Act, decision: str) -> None:
+    """The audit row and the one guarded statement, in this order."""
+    audit.done(
+        tx, act, f"{decision}: {request.act}", "request", request.id, version=2, before="waiting", after=decision,
+        detail=f"{len(request.rows):,} events",
+    )  # fmt: skip
+    tx.one(
+        """UPDATE nottwice.stuck_requests SET decided_by = :person, decided_at = now(), decision = :decision, version = 2
+           WHERE id = :id AND version = 1 AND decision IS NULL RETURNING id""",
+        id=request.id,
+        person=act.person.id,
+        decision=decision,
+    )

@@ -1,0 +1,185 @@
+"""Many events take two people: who may ask and agree, what the database holds by itself, and what is left alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from uuid import uuid4
+
+import pytest
+from sqlalchemy.exc import DBAPIError
+
+from ledger import audit, by_two, people, recovery
+from ledger.by_two import TRY_AGAIN, Request
+from ledger.database import Database, sqlstate
+from ledger.errors import AlreadyDecided, Incomplete, NotAllowed, NotNow, Stale
+from ledger.records import Act, Person, Role
+from tests.fix_events import Ledger
+
+ABOVE = 3
+
+
+@pytest.fixture
+def console(login_url: Callable[[str], str], book: Ledger) -> Iterator[Database]:
+    book.run("INSERT INTO nottwice.reprocess_limit (second_person_above) VALUES (:n)", n=ABOVE)
+    opened = Database(login_url("nottwice_console"))
+    yield opened
+    opened.close()
+
+
+def somebody(console: Database, name: str, role: Role = Role.ENGINEER) -> Person:
+    return console.run(lambda tx: people.person(tx, "local", name, name, "", role))
+
+
+def failed(book: Ledger, n: int) -> list[tuple[int, int]]:
+    """So many that are set aside, each with its version."""
+    ids = book.stored(*(f"k{i}" for i in range(n)))
+    book.run("UPDATE nottwice.events SET state = 'failed', due_at = NULL, ended_at = now(), attempts = 5")
+    return [(id_, 1) for id_ in sorted(ids)]
+
+
+def act(person: Person, why: str = "the shop answers") -> Act:
+    return Act(person, uuid4(), why)
+
+
+def asked(console: Database, person: Person, rows: list[tuple[int, int]]) -> int:
+    return console.run(
+        lambda tx: by_two.ask(tx, TRY_AGAIN, rows, act(person), expires_s=60), role=person.role
+    )
+
+
+def agreed(console: Database, person: Person, request_id: int) -> Request:
+    return console.run(lambda tx: by_two.agree(tx, request_id, act(person)), role=person.role)
+
+
+def alone(console: Database, person: Person, row: tuple[int, int]) -> int:
+    return console.run(lambda tx: recovery.requeue(tx, *row, act(person)), role=person.role)
+
+
+def test_c9_the_database_counts_one_persons_acts_of_the_hour(book: Ledger, console: Database) -> None:
+    rows, eva, bo = failed(book, 6), somebody(console, "Eva"), somebody(console, "Bo", Role.ADMIN)
+    for row in rows[:ABOVE]:
+        assert not console.run(lambda tx: by_two.second_because(tx, eva, 1), role=eva.role)
+        alone(console, eva, row)
+    because = console.run(lambda tx: by_two.second_because(tx, eva, 2), role=eva.role)
+    assert because == (
+        "These are 2 events, and you acted on 3 within the hour: together more than 3. A second person must agree."
+    )
+    with pytest.raises(DBAPIError) as refused:
+        alone(console, eva, rows[3])
+    assert sqlstate(refused.value) == "42501" and book.event(rows[3][0]).state == "failed"
+    alone(console, bo, rows[4])  # each person has a number of their own
+    book.run("ALTER TABLE nottwice.audit DISABLE TRIGGER USER")
+    book.run("UPDATE nottwice.audit SET at = at - interval '61 min'")
+    book.run("ALTER TABLE nottwice.audit ENABLE TRIGGER USER")
+    alone(console, eva, rows[3])
+
+
+def test_c9_another_person_agrees_and_carries_the_list_out(book: Ledger, console: Database) -> None:
+    """What changed since it was asked is left alone; each has its own row in the audit, in the second one's name."""
+    rows, eva, bo = failed(book, 6), somebody(console, "Eva"), somebody(console, "Bo")
+    request_id = asked(console, eva, rows)
+    assert [one.id for one in console.run(by_two.waiting, role=eva.role)] == [request_id]
+    with pytest.raises(NotAllowed, match="You asked for this yourself"):
+        agreed(console, eva, request_id)
+    book.run("UPDATE nottwice.events SET version = version + 1 WHERE id = :id", id=rows[2][0])
+    request = agreed(console, bo, request_id)
+    assert (request.rows, request.asked_by, request.act) == (tuple(rows), "Eva", TRY_AGAIN)
+    for event_id, version in request.rows:
+        try:
+            console.run(
+                lambda tx, r=(event_id, version): by_two.carry_out(tx, request, *r, act(bo)), role=bo.role
+            )  # type: ignore[misc]
+        except Stale:
+            assert event_id == rows[2][0]
+    assert book.value("SELECT count(*) FROM nottwice.events WHERE state = 'pending'") == 5
+    assert book.rows("SELECT act, entity, detail FROM nottwice.audit ORDER BY id")[:3] == [
+        ("asked a second person: try again", "request", "6 events"),
+        ("agreed: try again", "request", "6 events"),
+        ("try again", "event", f"request {request_id}"),
+    ]
+    assert console.run(lambda tx: by_two.second_because(tx, bo, ABOVE), role=bo.role) == ""
+    with pytest.raises(AlreadyDecided, match="Bo was first"):
+        agreed(console, somebody(console, "Cy"), request_id)
+
+
+@pytest.mark.parametrize(
+    "how", ["not agreed", "of another list", "somebody else's", "another act", "long ago"]
+)
+def test_nobody_carries_out_what_was_not_agreed(book: Ledger, console: Database, how: str) -> None:
+    """Whatever the entry's detail claims: the database looks at the request."""
+    rows, eva, bo = failed(book, 2), somebody(console, "Eva"), somebody(console, "Bo")
+    request_id = asked(console, eva, rows[:1] if how == "of another list" else rows)
+    if how != "not agreed":
+        agreed(console, bo, request_id)
+    if how == "long ago":
+        book.run("ALTER TABLE nottwice.stuck_requests DISABLE TRIGGER USER")
+        book.run("UPDATE nottwice.stuck_requests SET decided_at = now() - interval '61 min'")
+        book.run("ALTER TABLE nottwice.stuck_requests ENABLE TRIGGER USER")
+    who = eva if how in ("somebody else's", "not agreed") else bo
+    claimed = "set aside" if how == "another act" else "try again"
+    event_id, version = rows[1]
+    with pytest.raises(DBAPIError) as refused:
+        console.run(
+            lambda tx: audit.done(
+                tx, act(who), claimed, "event", event_id,
+                version=version + 1, before="failed", after="pending", detail=f"request {request_id}",
+            ),
+            role=who.role,
+        )  # fmt: skip
+    assert sqlstate(refused.value) == "42501"
+
+
+def test_a_request_without_its_audit_row_is_none(book: Ledger, console: Database) -> None:
+    eva = somebody(console, "Eva")
+    request_id = asked(console, eva, failed(book, 1))
+    for sql in (
+        """INSERT INTO nottwice.stuck_requests (act, event_ids, versions, why, requested_by, expires_at)
+           VALUES ('try again', '{1}', '{1}', 'x', :eva, now())""",
+        """UPDATE nottwice.stuck_requests SET decision = 'disagreed', decided_by = :eva, decided_at = now(), version = 2
+           WHERE id = :id""",
+    ):
+        with pytest.raises(DBAPIError) as refused:
+            console.run(
+                lambda tx, sql=sql: tx.execute(sql, eva=eva.id, id=request_id) and None, role=eva.role
+            )  # type: ignore[misc]
+        assert sqlstate(refused.value) == "42501"
+
+
+def test_who_agrees_is_never_who_asked_whatever_the_ledger_says(book: Ledger, console: Database) -> None:
+    eva = somebody(console, "Eva")
+    request_id = asked(console, eva, failed(book, 1))
+    with pytest.raises(DBAPIError) as refused:
+        book.run(
+            """UPDATE nottwice.stuck_requests SET decision = 'agreed', decided_by = requested_by, decided_at = now(), version = 2
+               WHERE id = :id""",
+            id=request_id,
+        )
+    assert "who_agrees_to_many_is_somebody_else" in str(refused.value)
+
+
+def test_a_request_is_declined_withdrawn_or_runs_out(book: Ledger, console: Database) -> None:
+    rows, eva, bo = failed(book, 1), somebody(console, "Eva"), somebody(console, "Bo")
+    for who, decision in ((eva, "withdrawn"), (bo, "disagreed")):
+        request_id = asked(console, eva, rows)
+        console.run(lambda tx, r=request_id, w=who: by_two.decline(tx, r, act(w)), role=who.role)  # type: ignore[misc]
+        assert (
+            book.value("SELECT decision FROM nottwice.stuck_requests WHERE id = :id", id=request_id)
+            == decision
+        )
+    request_id = asked(console, eva, rows)
+    book.run("UPDATE nottwice.stuck_requests SET expires_at = now() WHERE decision IS NULL")
+    with pytest.raises(NotNow, match="has run out"):
+        agreed(console, bo, request_id)
+    assert console.run(by_two.waiting, role=bo.role) == []
+
+
+def test_what_cannot_be_asked(book: Ledger, console: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows, eva = failed(book, 2), somebody(console, "Eva")
+    with pytest.raises(NotAllowed, match="Engineer or admin"):
+        asked(console, somebody(console, "Ana", Role.SUPPORT), rows)
+    with pytest.raises(Incomplete, match="say why"):
+        console.run(lambda tx: by_two.ask(tx, TRY_AGAIN, rows, act(eva, " "), expires_s=60), role=eva.role)
+    monkeypatch.setattr(by_two, "LISTED_MAX", 1)
+    for wrong in (rows, []):
+        with pytest.raises(NotNow, match="names 1 to 1 events"):
+            asked(console, eva, wrong)
