@@ -16,9 +16,9 @@ LOOK_S = 60.0
 MAY = {
     "viewer": "Sees figures and lists, with recipients masked.",
     "support": "Decides uncertain sends, approves proposed ones, and agrees as second person. Reads own acts in the audit.",
-    "engineer": "Tries again what was set aside. Sees recipients masked; support or admin decides sends.",
+    "engineer": "Tries stuck events again, sets them aside or hands them back. Sees recipients masked; support or admin decides sends.",
     "auditor": "Reads everything, checks and exports the record. Decides nothing.",
-    "admin": "Decides, approves, agrees as second person, tries again what was set aside, checks and exports the record.",
+    "admin": "Decides, approves, agrees as second person, acts on stuck events, checks and exports the record.",
 }
 
 

@@ -6,7 +6,15 @@ import streamlit as st
 
 from dashboard import charts, held, session
 from dashboard.components import age_caption, database_gone, mode, too_slow
-from dashboard.screens import stuck_acts, stuck_filters, stuck_one, stuck_read, stuck_table, stuck_words
+from dashboard.screens import (
+    stuck_acts,
+    stuck_filters,
+    stuck_one,
+    stuck_read,
+    stuck_second,
+    stuck_table,
+    stuck_words,
+)
 from dashboard.screens.stuck_read import Kept
 from dashboard.words import many
 from ledger.errors import TooSlow
@@ -34,6 +42,7 @@ def page() -> None:
     title.title(stuck_words.stands(now.sizes, now.page.around, stuck_read.pace()), anchor=False)
     held.notices(session.figures().figures)
     _top(now)
+    stuck_second.panels(now)
     stuck_filters.draw(now.asked[1])
     stuck_table.draw(now, stuck_read.pace())
     stuck_acts.bar(now)

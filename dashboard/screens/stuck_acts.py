@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import streamlit as st
@@ -15,16 +16,18 @@ import streamlit as st
 from dashboard import components, session
 from dashboard.screens import stuck_read, stuck_words
 from dashboard.screens.stuck_read import Kept
-from dashboard.words import many
-from ledger import by_hand, decisions, recovery
+from dashboard.words import harmless, many
+from ledger import by_hand, by_two, decisions, recovery, retrying
 from ledger.database import Transaction
 from ledger.deciding import DECIDERS
 from ledger.records import Act, Role, Seen
-from ledger.views.stuck import Row, StuckEvent, StuckSend
+from ledger.retrying import SetAside
+from ledger.views.stuck import Row, StuckSend
 
 Deed = Literal["again", "aside", "back"]
 DEEDS: tuple[Deed, ...] = ("again", "aside", "back")
 AUDITED: dict[Deed, str] = {"again": "try again", "aside": by_hand.SET_ASIDE, "back": by_hand.HAND_BACK}
+FEW = 25  # rows that are told one by one, and done without showing progress
 READ_ONLY = "You can read this. Engineer or admin tries events again, sets them aside or hands them back."
 CONSEQUENCE: dict[Deed, str] = {
     "again": "The handler runs again. E-mails that are out are not sent again: each has its key.",
@@ -91,11 +94,35 @@ def bar(now: Kept) -> None:
         with st.container(horizontal=True, vertical_alignment="center"):
             _buttons(rows, role)
         _mixed(rows, role)
+    else:
+        _offer_all(now, role)
     asking: Deed | None = st.session_state.get("stuck_asking")
-    if asking and rows:
-        fit = [row for row in rows if not why_not(row, asking, role)]
+    fit = _asked_about(rows, asking, role) if asking else []
+    if asking and fit:
         title = f"{label(asking, len(fit))}?"
         st.dialog(title, on_dismiss=_let_go)(_once_more)(asking, fit)
+
+
+def _offer_all(now: Kept, role: Role) -> None:
+    """Everything that fits the filter, as it is listed at the press; more than a page, or there is nothing to offer."""
+    n = now.sizes.aside - now.sizes.given_up
+    if now.asked[0] != "aside" or role not in recovery.REQUEUERS or n <= len(now.page.rows):
+        return
+    most = min(n, by_two.LISTED_MAX)
+    if st.button(all_label(n, most), icon=ICONS["again"], key="stuck_do_all", disabled=stuck_read.gone()):
+        wanted = retrying.Filter(source=now.asked[1].source, type=now.asked[1].type)
+        st.session_state["stuck_all"] = retrying.listed(session.house().database, wanted)[:most]
+        st.session_state["stuck_asking"] = "again"
+        st.rerun()
+
+
+def all_label(n: int, most: int) -> str:
+    return f"Try all {n:,} again" if n <= most else f"Try the first {most:,} again"
+
+
+def _asked_about(rows: Sequence[Row], deed: Deed, role: Role) -> Sequence[Row | SetAside]:
+    every: list[SetAside] = st.session_state.get("stuck_all") or []
+    return every or [row for row in rows if not why_not(row, deed, role)]
 
 
 def label(deed: Deed, n: int) -> str:
@@ -135,28 +162,39 @@ def _done_words(deed: Deed) -> str:
 
 def _let_go() -> None:
     st.session_state.pop("stuck_asking", None)
+    st.session_state.pop("stuck_all", None)
 
 
-def _once_more(deed: Deed, rows: Sequence[Row]) -> None:
+def _once_more(deed: Deed, rows: Sequence[Row | SetAside]) -> None:
+    """What will happen, why, and the button that names it; above the number of one person, the request for a second."""
     st.markdown(CONSEQUENCE[deed])
     if any(isinstance(row, StuckSend) for row in rows):
         st.markdown(CONSEQUENCE_OF_SENDS)
-    why, pressed = press_with_reason(deed, rows, "bar")
+    because = second_because(rows)
+    if because:
+        st.info(because, icon=":material/group:")
+    why, pressed = press_with_reason(deed, len(rows), "bar", asks=bool(because))
     if st.button("Go back", width="stretch", key="stuck_go_back"):
         _let_go()
         st.rerun()
     if pressed:
         _let_go()
-        carry_out(deed, rows, why)
+        ask_second(deed, rows, why) if because else carry_out(deed, rows, why)
         st.rerun()
 
 
-def press_with_reason(deed: Deed, rows: Sequence[Row], where: str) -> tuple[str, bool]:
+def second_because(rows: Sequence[Row | SetAside]) -> str:
+    """Why these take two people; "" where this person may do it alone. Sends have rules of their own."""
+    n, who = sum(not isinstance(row, StuckSend) for row in rows), session.me()
+    return harmless(session.read(lambda tx: by_two.second_because(tx, who, n))) if n else ""
+
+
+def press_with_reason(deed: Deed, n: int, where: str, *, asks: bool = False) -> tuple[str, bool]:
     """The reason, and whether the button that names the act was pressed with it."""
     with st.form(f"stuck_form_{where}_{deed}", border=False, enter_to_submit=False):
         why = components.reason("Why? The audit keeps your words.", key=f"stuck_why_{where}_{deed}")
         pressed = st.form_submit_button(
-            label(deed, len(rows)),
+            "Ask a second person" if asks else label(deed, n),
             type="primary",
             width="stretch",
             icon=ICONS[deed],
@@ -168,27 +206,60 @@ def press_with_reason(deed: Deed, rows: Sequence[Row], where: str) -> tuple[str,
     return why, pressed
 
 
-def carry_out(deed: Deed, rows: Sequence[Row], why: str) -> None:
+def carry_out(deed: Deed, rows: Sequence[Row | SetAside], why: str) -> None:
     """One act a row, each in a transaction of its own. What became of each is told by the next run."""
-    done = [Told(stuck_words.thing(row), _act(deed, row, why)) for row in rows]
+    one_by_one(deed, [(_named(row), partial(_act, deed, row, why)) for row in rows])
+
+
+def one_by_one(deed: Deed, acts: Sequence[tuple[str, Callable[[], session.Result]]]) -> None:
+    """With its progress: a tab that is closed meanwhile stops before the next one, and what was done stays done."""
+    place, done = st.empty(), []
+    for n, (name, act) in enumerate(acts, 1):
+        done.append(Told(name, act()))
+        if len(acts) > FEW:
+            _progress(place, n, len(acts))
     st.session_state["stuck_told"] = (deed, done)
     stuck_read.again()
 
 
-def _act(deed: Deed, row: Row, why: str) -> session.Result:
-    form = session.form_id("stuck", deed, row.place.kind, row.id, row.version)
+def _progress(place: st.delta_generator.DeltaGenerator, n: int, of: int) -> None:
+    place.progress(n / of, f"{n:,} of {of:,}")
+
+
+def ask_second(deed: Deed, rows: Sequence[Row | SetAside], why: str) -> None:
+    """The list as it was seen, for somebody else to agree to."""
+    pairs = [(row.id, row.version) for row in rows if not isinstance(row, StuckSend)]
+    expires_s = session.house().settings.console.request_expires_s
+
+    def ask(tx: Transaction, act: Act) -> int:
+        return by_two.ask(tx, AUDITED[deed], pairs, act, expires_s=expires_s)
+
+    form = session.form_id("stuck request", deed, tuple(pairs), stuck_read.number())
+    what = f"asked a second person: {AUDITED[deed]}"
+    result = session.act(what, 0, ask, form=form, why=why, entity="request")
+    st.session_state["stuck_asked"] = ("asked", result)
+    stuck_read.again()
+
+
+def _named(row: Row | SetAside) -> str:
+    return f"event {row.id}" if isinstance(row, SetAside) else stuck_words.thing(row)
+
+
+def _act(deed: Deed, row: Row | SetAside, why: str) -> session.Result:
+    kind = "send" if isinstance(row, StuckSend) else "event"
+    form = session.form_id("stuck", deed, kind, row.id, row.version)
     return session.act(AUDITED[deed], row.id, _by_ledger(deed, row), form=form, why=why, entity=_entity(row))
 
 
-def _entity(row: Row) -> Any:
-    return "event" if isinstance(row, StuckEvent) else "action"
+def _entity(row: Row | SetAside) -> Any:
+    return "action" if isinstance(row, StuckSend) else "event"
 
 
-def _by_ledger(deed: Deed, row: Row) -> Callable[[Transaction, Act], object]:
+def _by_ledger(deed: Deed, row: Row | SetAside) -> Callable[[Transaction, Act], object]:
     if isinstance(row, StuckSend):
         seen, wait_s = Seen(row.version, row.content_digest), session.house().settings.worker.decided_wait_s
         return lambda tx, act: decisions.requeue(tx, row.id, seen, act, wait_s=wait_s)
-    does = {"again": recovery.requeue, "aside": by_hand.put_aside, "back": by_hand.hand_back}[deed]
+    does = by_two.DEEDS[AUDITED[deed]]
     return lambda tx, act: does(tx, row.id, row.version, act)
 
 
@@ -197,15 +268,32 @@ def _by_ledger(deed: Deed, row: Row) -> Callable[[Transaction, Act], object]:
 
 def what_became() -> None:
     """The summary of the last act, and of each row that was left alone why."""
+    if asked := st.session_state.pop("stuck_asked", None):
+        _asked(*asked)
     deed, done = st.session_state.get("stuck_told") or ("again", [])
     if not done:
         return
-    n = sum(isinstance(one.result, session.Done) for one in done)
-    words = f"{many(n, 'piece of work was', 'pieces of work were')} {_done_words(deed)}."
-    if n == len(done):
+    left = [one for one in done if not isinstance(one.result, session.Done)]
+    words = f"{many(len(done) - len(left), 'piece of work was', 'pieces of work were')} {_done_words(deed)}."
+    if not left:
         st.success(f"{words} Each has its entry in the audit.", icon=":material/check_circle:")
         return
-    st.info(f"**{words} {len(done) - n} of {len(done)} were left alone.**", icon=":material/update:")
-    for one in done:
-        if not isinstance(one.result, session.Done):
-            components.told(components.in_short(one.result), one.what)
+    st.info(f"**{words} {len(left)} of {len(done)} were left alone.**", icon=":material/update:")
+    for one in left[:FEW]:
+        components.told(components.in_short(one.result), one.what)
+    if len(left) > FEW:
+        st.caption(f"And {len(left) - FEW:,} more. The audit has each.")
+
+
+ASKED = {
+    "asked": "Asked. Nothing has been done yet: somebody else must agree.",
+    "declined": "The request has ended. Nothing was done.",
+}
+
+
+def _asked(word: str, result: session.Result) -> None:
+    """What became of a request, by this person's word."""
+    if isinstance(result, session.Done):
+        st.success(ASKED[word], icon=":material/group:")
+    else:
+        components.outcome(result)

@@ -127,10 +127,14 @@ def _acts(row: StuckEvent) -> None:
     for deed in fit:
         with st.expander(stuck_acts.label(deed, 1), icon=stuck_acts.ICONS[deed]):
             st.caption(stuck_acts.CONSEQUENCE[deed])
-            why, pressed = stuck_acts.press_with_reason(deed, [row], "one")
+            because = stuck_acts.second_because([row])
+            if because:
+                st.info(because, icon=":material/group:")
+            why, pressed = stuck_acts.press_with_reason(deed, 1, "one", asks=bool(because))
             if pressed:
                 _close()
-                stuck_acts.carry_out(deed, [row], why)
+                does = stuck_acts.ask_second if because else stuck_acts.carry_out
+                does(deed, [row], why)
                 st.rerun()
     if role not in recovery.REQUEUERS:
         st.caption(READ_ONLY)

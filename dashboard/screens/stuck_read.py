@@ -13,6 +13,8 @@ import streamlit as st
 
 from dashboard import session
 from dashboard.screens.stuck_words import Pace
+from ledger import by_two
+from ledger.by_two import Request
 from ledger.views import stuck as views_stuck
 from ledger.views.stuck import Limits, Page, Row, Sizes
 from ledger.views.stuck_found import SEGMENTS, Filter, Place, Segment
@@ -29,6 +31,7 @@ class Kept:
     asked: tuple[Segment, Filter, Place | None]
     page: Page
     sizes: Sizes
+    requests: tuple[Request, ...]
     read_at: float
     number: int
 
@@ -76,13 +79,14 @@ def kept() -> Kept:
     old: Kept | None = st.session_state.get("stuck_kept")
     if old is not None and old.asked == asked and (chosen() or gone() or old.age_s < FRESH_S):
         return old
-    page, sizes = session.read_soon(
+    page, sizes, requests = session.read_soon(
         lambda tx: (
             views_stuck.page(tx, asked[0], limits(), asked[1], after=asked[2], most=ROWS_SHOWN),
             views_stuck.sizes(tx, limits(), asked[1]),
+            tuple(by_two.waiting(tx)),
         )
     )
-    new = Kept(asked, page, sizes, time.monotonic(), (old.number if old else 0) + 1)
+    new = Kept(asked, page, sizes, requests, time.monotonic(), (old.number if old else 0) + 1)
     st.session_state["stuck_kept"] = new
     st.session_state["stuck_chosen"] = ()
     return new
@@ -90,6 +94,12 @@ def kept() -> Kept:
 
 def picked(now: Kept) -> list[Row]:
     return [now.page.rows[place] for place in chosen() if place < len(now.page.rows)]
+
+
+def number() -> int:
+    """Of the kept page: the same list asked about twice from one page is one request."""
+    old: Kept | None = st.session_state.get("stuck_kept")
+    return old.number if old else 0
 
 
 def gone() -> bool:
