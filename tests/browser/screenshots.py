@@ -17,7 +17,7 @@ from playwright.sync_api import Browser, Page
 from ledger import schema
 from ledger.database import Database
 from ledger.embedded import Cluster
-from tests.browser import shots_desk, shots_events, shots_record, shots_reprocess, shots_stuck
+from tests.browser import shots_desk, shots_events, shots_health, shots_record, shots_reprocess, shots_stuck
 from tests.browser.shots import Album, Ids, Shot
 from tests.browser.stage import HOUSE, WAIT_MS, browser, console, settled
 
@@ -31,6 +31,7 @@ ALBUMS: tuple[Album, ...] = (
     *shots_record.ALBUMS,
     *shots_reprocess.ALBUMS,
     *shots_stuck.ALBUMS,
+    *shots_health.ALBUMS,
 )
 
 
