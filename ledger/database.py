@@ -107,6 +107,10 @@ class Transaction:
         """
         return straight.rows(self.connection, literal(sql), values)
 
+    def begin(self, settings: str) -> None:
+        """Ahead of all statements: begin at once, with settings of this transaction (`SELECT set_config(…)`), in one go."""
+        straight.begin(self.connection, settings)
+
     def many(self, sql: str, rows: Sequence[Mapping[str, Any]]) -> None:
         """Run one statement for each row of values."""
         if rows:

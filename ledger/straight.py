@@ -9,6 +9,8 @@ from typing import Any
 import psycopg
 import sqlalchemy as sa
 
+BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
+
 
 def rows(
     connection: sa.Connection, statement: sa.TextClause, values: Mapping[str, Any]
@@ -17,6 +19,21 @@ def rows(
     driver: Any = connection.connection.driver_connection
     try:
         return fetched(driver.execute(spelled(statement), values))
+    except psycopg.Error as error:
+        raise as_theirs(connection, statement, error) from error
+
+
+def begin(connection: sa.Connection, settings: str) -> None:
+    """Begin the transaction and run the settings, literal SQL, in one round trip in place of two.
+
+    Raises what SQLAlchemy would. As the driver begins it, which from then on goes on in it.
+    """
+    driver: Any = connection.connection.driver_connection
+    statement = sa.text(settings)
+    try:
+        result = driver.pgconn.exec_(f"{BEGIN}; {settings}".encode())
+        if result.status != psycopg.pq.ExecStatus.TUPLES_OK:
+            raise psycopg.errors.error_from_result(result, encoding=driver.info.encoding)
     except psycopg.Error as error:
         raise as_theirs(connection, statement, error) from error
 

@@ -26,7 +26,7 @@ OF_THE_CONTENT = ("22", "23", "54")  # data, constraint, program limit
 # One statement, whatever the server's default: a weaker one acknowledges what a crash may still take away. Every row is
 # found by a key: a plan that was kept from the time when a table was small walked all of it when it had grown.
 LIMITS = """
-SELECT set_config('lock_timeout', :lock, true), set_config('statement_timeout', :statement, true),
+SELECT set_config('lock_timeout', '{lock_ms}', true), set_config('statement_timeout', '{statement_ms}', true),
        set_config('synchronous_commit', CASE WHEN current_setting('synchronous_commit') IN ('on', 'remote_apply')
                                              THEN current_setting('synchronous_commit') ELSE 'on' END, true),
        set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true)
@@ -71,7 +71,7 @@ class Writer:
         self, tx: Transaction, items: Sequence[Item], lock_wait_s: float, listener: _Listener
     ) -> list[Acceptance]:
         listener.listen(tx)
-        tx.straight(LIMITS, lock=_ms(lock_wait_s), statement=_ms(self._statement_s))
+        tx.begin(limits(lock_wait_s, self._statement_s))
         faults.point("receiver.before_insert")
         stored = inbox.accept(tx, items, writer=self._id)
         faults.point("receiver.before_commit")
@@ -119,5 +119,10 @@ def is_about_one(error: Exception) -> bool:
     return not (sqlstate(error) or "").startswith(OF_THE_SERVER)
 
 
-def _ms(seconds: float) -> str:
-    return f"{max(1, round(seconds * 1000))}ms"
+def limits(lock_wait_s: float, statement_s: float) -> str:
+    """What every transaction of the front door begins with."""
+    return LIMITS.format(lock_ms=_ms(lock_wait_s), statement_ms=_ms(statement_s))
+
+
+def _ms(seconds: float) -> int:
+    return max(1, round(seconds * 1000))

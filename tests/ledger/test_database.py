@@ -10,8 +10,9 @@ from typing import Any
 import psycopg
 import pytest
 import sqlalchemy as sa
+from sqlalchemy.exc import DBAPIError
 
-from ledger.database import Database, Transaction
+from ledger.database import Database, Transaction, sqlstate
 from ledger.errors import Unavailable
 from tests.fix_proxy import Proxy, between
 
@@ -70,3 +71,19 @@ def _send_into_the_void(proxy: Proxy, tx: Transaction) -> None:
     tx.one("SELECT 1")
     proxy.takes.clear()
     tx.one("SELECT length(:text)", text="x" * MORE_THAN_A_LINE_HOLDS)
+
+
+def test_a_transaction_begins_with_its_own_settings(database: Database) -> None:
+    """In one go with them, read committed, and they end with it; an error is what it is everywhere else."""
+    settings = "SELECT set_config('lock_timeout', '1234ms', true)"
+    asked = (
+        "SELECT current_setting('lock_timeout') AS wait, current_setting('transaction_isolation') AS level"
+    )
+    with database.transaction() as tx:
+        tx.begin(settings)
+        assert tuple(tx.one(asked)) == ("1234ms", "read committed")
+    assert database.run(lambda tx: tx.one(asked)).wait != "1234ms"
+    with pytest.raises(DBAPIError) as wrong:
+        database.run(lambda tx: tx.begin("SELECT set_config('lock_timeout', 'soon', true)"))
+    assert sqlstate(wrong.value) == "22023"
+    assert database.run(lambda tx: tx.one("SELECT 1 AS n")).n == 1

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 
 from ledger.database import Database, Transaction
 from ledger.inbox import accept
-from ledger.receiver.writer import LIMITS, Writer
+from ledger.receiver.writer import Writer, limits
 from ledger.records import AcceptanceKind, Delivery, digest_of
 from ledger.settings import load
 from tests.fix_events import Ledger, delivery, unusable
@@ -100,7 +100,7 @@ def test_rows_are_found_by_key_whatever_a_table_was_like_when_the_plan_was_made(
 
 def _walked(tx: Transaction, items: list[Delivery]) -> list[str]:
     """The tables of which the transaction that stores these walked all."""
-    tx.straight(LIMITS, lock="1s", statement="5s")
+    tx.begin(limits(1, 5))
     accept(tx, items, writer=uuid4())
     seen = tx.all("SELECT relname FROM pg_stat_xact_user_tables WHERE seq_scan > 0 ORDER BY relname")
     return [row.relname for row in seen]
