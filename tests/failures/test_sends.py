@@ -1,4 +1,7 @@
-"""The failure table's rows on external actions: what the sandbox provider accepted is the judge."""
+"""The failure table's rows on external actions: what the sandbox provider accepted is the judge.
+
+That a worker may be killed at any step of a send is proved in `test_boundaries.py`, for each step there is.
+"""
 
 from __future__ import annotations
 
@@ -8,42 +11,12 @@ import pytest
 
 from tests.failures.house import House, event, until
 
-BEFORE_THE_CALL = ("sender.after_claim",)
-AFTER_THE_START = ("sender.after_start", "sender.before_call")
-
 
 @pytest.fixture
 def sending(chain: House) -> House:
     chain.sandbox()
     chain.receiver()
     return chain
-
-
-@pytest.mark.parametrize("point", [*BEFORE_THE_CALL, *AFTER_THE_START, "sender.after_record"])
-def test_wrk_01_killed_at_every_step_of_a_send_with_a_key(sending: House, point: str) -> None:
-    key, body = event("message.received")
-    assert sending.post(body) == 200
-    first = sending.worker(fault=f"{point}=kill@1")
-    assert until(lambda: first.poll()) == -signal.SIGKILL
-    sending.worker()
-    until(lambda: sending.action_state(key) == "sent")
-    assert len(sending.mails() or []) == 1
-    assert sending.effects(key) == 1
-    requests = sending.requests() or []
-    assert len({(r["idempotency_key"], r["body_digest"]) for r in requests}) == 1
-
-
-@pytest.mark.parametrize("point", [*BEFORE_THE_CALL, *AFTER_THE_START])
-def test_wrk_01_killed_at_every_step_of_a_send_without_a_key(sending: House, point: str) -> None:
-    key, body = event("invoice.paid")
-    assert sending.post(body) == 200
-    first = sending.worker(fault=f"{point}=kill@1")
-    assert until(lambda: first.poll()) == -signal.SIGKILL
-    sending.worker()
-    expected = "sent" if point in BEFORE_THE_CALL else "needs_review"
-    until(lambda: sending.action_state(key) == expected)
-    assert len(sending.requests() or []) == (1 if point in BEFORE_THE_CALL else 0)
-    assert sending.effects(key) == 1
 
 
 @pytest.mark.parametrize(

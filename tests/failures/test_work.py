@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import itertools
 import signal
-import subprocess
-
-import pytest
 
 from tests.failures.house import WITHIN_S, House, event, until
-
-BOUNDARIES = ("worker.after_claim", "worker.in_handler", "worker.before_commit", "worker.after_commit")
+from tests.starts import Running
 
 
 def at_rest(chain: House) -> bool:
@@ -21,8 +17,17 @@ def at_rest(chain: House) -> bool:
         )
 
 
-@pytest.mark.parametrize("point", BOUNDARIES)
-def test_wrk_01_killed_at_every_step_of_the_work(chain: House, point: str) -> None:
+def test_wrk_01_crash_after_claiming(chain: House) -> None:
+    """The lease expires, another worker takes over."""
+    killed_and_taken_over(chain, "worker.after_claim")
+
+
+def test_wrk_01_a_worker_is_killed_halfway_through_an_event_whose_effect_is_keyed(chain: House) -> None:
+    killed_and_taken_over(chain, "worker.in_handler")
+
+
+def killed_and_taken_over(chain: House, point: str) -> None:
+    """Two points that the failure table names; `test_boundaries.py` kills at every one there is."""
     chain.receiver()
     key, body = event("order.placed")
     assert chain.post(body) == 200
@@ -92,7 +97,7 @@ def test_a_worker_keeps_crashing_on_one_event(chain: House) -> None:
     assert chain.post(body) == 200
     for _, other in beside:
         assert chain.post(other) == 200
-    running: list[subprocess.Popen[bytes]] = []
+    running: list[Running] = []
 
     def state() -> bool:
         if not running or running[-1].poll() is not None:

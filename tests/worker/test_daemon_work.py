@@ -5,8 +5,6 @@ from __future__ import annotations
 import signal
 from itertools import pairwise
 
-import pytest
-
 from tests.fix_worker import Workshop
 
 SALE = """
@@ -47,17 +45,15 @@ def test_four_workers_share_sixty_events(workshop: Workshop) -> None:
     assert len(takers) > 1
 
 
-@pytest.mark.parametrize("point", ["after_claim", "in_handler", "before_commit", "after_commit"])
-def test_killed_at_any_point_the_effect_happens_once(workshop: Workshop, point: str) -> None:
-    """WRK-01. The event is taken over when the lease ends, and runs alone."""
+def test_wrk_01_what_a_killed_worker_had_is_taken_over_and_runs_alone(workshop: Workshop) -> None:
+    """When the lease ends, and the effect happens once (at every boundary: failures/test_boundaries.py)."""
     (event,) = workshop.accept("sale")
-    killed = workshop.start(SLOW_SALE, fault=f"worker.{point}=kill")
+    killed = workshop.start(SLOW_SALE, fault="worker.in_handler=kill")
     assert killed.ended() == -signal.SIGKILL
     other = workshop.start(SLOW_SALE)
     workshop.until("SELECT bool_and(state = 'completed') FROM nottwice.events")
     assert workshop.effects() == [f"sale {event}"]
-    if point != "after_commit":
-        assert other.notes.wait_for("claimed", event_ids=[event])["alone"]
+    assert other.notes.wait_for("claimed", event_ids=[event])["alone"]
 
 
 def test_an_event_that_kills_its_worker_is_set_aside_and_its_neighbours_are_not(workshop: Workshop) -> None:
