@@ -244,6 +244,7 @@ DID = {
     "withdrawn": "withdrew the request",
     "look again": "asked for a look at the provider",
     "marked as seen": "marked this as seen",
+    "examine again": "had this examined again",
     "resume": "resumed this account",
     "resumed": "resumed this account",
     "release sending": "released this ledger",

@@ -127,3 +127,40 @@ ALTER TABLE nottwice.actions ADD COLUMN contradicted_at timestamptz;
 CREATE INDEX actions_contradicted ON nottwice.actions (contradicted_at, id) WHERE contradicted_at IS NOT NULL;
 GRANT SELECT (contradicted_at), UPDATE (contradicted_at) ON nottwice.actions TO nottwice_support, nottwice_admin;
 GRANT SELECT (contradicted_at) ON nottwice.actions TO nottwice_viewer, nottwice_engineer, nottwice_auditor;
+
+-- ── What is in quarantine is examined again ──────────────────────────────────────────────────────────
+
+-- A person asks, after the configuration was put right; a receiver reads the kept bytes as it would read them now.
+CREATE TABLE nottwice.examinations (
+    id             bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    quarantine_id  bigint NOT NULL REFERENCES nottwice.quarantine ON DELETE CASCADE,
+    asked_by       bigint NOT NULL REFERENCES nottwice.people,
+    asked_at       timestamptz NOT NULL DEFAULT now(),
+    done_at        timestamptz,
+    result         text CONSTRAINT the_examination_result_is_known CHECK (result IN ('event', 'known', 'conflict', 'no_event')),
+    reason         text NOT NULL DEFAULT '',
+    event_id       bigint REFERENCES nottwice.events,
+    CONSTRAINT what_was_examined_has_a_result CHECK ((done_at IS NULL) = (result IS NULL)),
+    CONSTRAINT what_is_no_event_says_why CHECK (result <> 'no_event' OR reason <> '')
+);
+CREATE UNIQUE INDEX one_open_examination ON nottwice.examinations (quarantine_id) WHERE done_at IS NULL;
+CREATE INDEX examinations_of ON nottwice.examinations (quarantine_id, id);
+
+CREATE FUNCTION nottwice.an_examination_is_audited() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = nottwice, pg_temp AS $$
+BEGIN
+    IF NOT EXISTS (SELECT FROM nottwice.audit a
+                   WHERE a.entity = 'quarantine' AND a.entity_id = NEW.quarantine_id AND a.act = 'examine again' AND a.outcome = 'done'
+                     AND a.person_id = NEW.asked_by AND a.transaction = pg_current_xact_id()) THEN
+        RAISE EXCEPTION 'nothing is examined again without its audit row: %', NEW.quarantine_id USING ERRCODE = 'insufficient_privilege';
+    END IF;
+    RETURN NULL;
+END
+$$;
+CREATE CONSTRAINT TRIGGER an_examination_is_asked_for_on_record AFTER INSERT ON nottwice.examinations
+    DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION nottwice.an_examination_is_audited();
+
+GRANT SELECT ON nottwice.examinations
+    TO nottwice_receiver, nottwice_worker, nottwice_viewer, nottwice_support, nottwice_engineer, nottwice_auditor, nottwice_admin;
+GRANT INSERT (quarantine_id, asked_by) ON nottwice.examinations TO nottwice_support, nottwice_engineer, nottwice_admin;
+GRANT UPDATE (done_at, result, reason, event_id) ON nottwice.examinations TO nottwice_receiver;
+GRANT UPDATE (settled_at) ON nottwice.quarantine TO nottwice_receiver;

@@ -34,7 +34,11 @@ SUBJECTS = {
     "provider": "Provider",
     "installation": "This installation",
 }
-ACTS = {"reveal": "read the text"}  # the ledger's word for it is shorter
+ACTS = {  # in a table's few letters, and where the ledger's word is too short
+    "reveal": "read the text",
+    "asked a second person: send again with a new key": "asked a second person: a new key",
+    "agreed: send again with a new key": "agreed: a new key",
+}
 EMPTY = "Whatever a person decides, tries or is refused stands here: who, when, to what, and why."
 
 
@@ -116,16 +120,16 @@ def why(entry: Entry) -> str:
 def _columns() -> dict[str, ColumnConfig]:
     text, pills = st.column_config.TextColumn, PILLS[mode()]
     ends = st.column_config.MultiselectColumn(
-        options=list(ENDS.values()), color=[pills[state] for state in PILL_STATES], width=100
+        options=list(ENDS.values()), color=[pills[state] for state in PILL_STATES], width=97
     )
     return {
-        "No.": text(width=75, alignment="right"),
-        "Time (UTC)": text(width=160),
-        "Who": text(width=120),
-        "Did": text(width=190),
-        "To what": text(width=210),
+        "No.": text(width=66, alignment="right"),
+        "Time (UTC)": text(width=150),
+        "Who": text(width=105),
+        "Did": text(width=226),
+        "To what": text(width=205),
         "Outcome": ends,
-        "Why": text(width=270),
+        "Why": text(width=245),
     }
 
 

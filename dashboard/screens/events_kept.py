@@ -7,7 +7,7 @@ import streamlit as st
 
 from dashboard import components, session
 from dashboard.lists import listed
-from dashboard.screens import events_body, events_compare, events_list, events_paging
+from dashboard.screens import events_body, events_compare, events_examine, events_list, events_paging
 from dashboard.screens.events_words import counted, moment, size
 from dashboard.words import many
 from ledger.payload import shown
@@ -81,6 +81,7 @@ def quarantine() -> None:
         {"Why": st.column_config.TextColumn(width="large")},
     )
     st.caption("The newest comes first. Pick a row to open it.")
+    events_examine.offer([row for row in page if row.examined_at is not None or row.asked_at is None])
     events_paging.foot("quarantined", page[0].id, page[-1].id if len(rows) > ROWS else None)
 
 
@@ -93,6 +94,7 @@ def quarantine_frame(rows: list[Quarantined]) -> pd.DataFrame:
             "Size": [size(row.bytes) for row in rows],
             "Place in list": [place_in_list(row.element) for row in rows],
             "Deliveries": [f"{row.deliveries:,}" for row in rows],
+            "Examined again": [shown(events_examine.became(row)) for row in rows],
         }
     )
 
@@ -152,9 +154,12 @@ def draw_quarantined(kept: Quarantined) -> None:
         events_body.body(mark, found[0], found[1])
     else:
         events_body.ask(mark, "Show the content", lambda why: session.reveal(kept.id, why, "quarantine"))
+    events_examine.draw(kept)
 
 
 def _standing(kept: Quarantined) -> str:
+    if kept.settled_at is not None and kept.event_id is not None:
+        return "It was read again, and is an event now."
     bytes_too = "It is kept with its bytes. " if kept.bytes is not None else ""
     return f"{bytes_too}Nothing was done with it."
 

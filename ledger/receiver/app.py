@@ -46,7 +46,7 @@ class Door:
         """Raises Misconfigured for a source that cannot work as configured. Touches no database."""
         self.sources = adapters(settings)
         self.tally = Tally()
-        self.store = Store(settings, self.tally, opener)
+        self.store = Store(settings, self.tally, opener, sources=lambda: self.sources)
         self.ended_well = True
         self._limits = settings.receiver
         self._hands, self._reader = Hands(settings.receiver), Reader()

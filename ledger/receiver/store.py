@@ -11,6 +11,7 @@ from ledger import schema
 from ledger.database import Database
 from ledger.errors import Misconfigured, Unavailable
 from ledger.receiver.batcher import Batcher
+from ledger.receiver.examiner import Examiner, Sources
 from ledger.receiver.log import note
 from ledger.receiver.pulse import Pulse, Tally
 from ledger.receiver.sources.adapter import Item
@@ -28,7 +29,12 @@ class Store:
     """Starts without a database and recovers by itself. `failure` is set when it never can: the process must stop."""
 
     def __init__(
-        self, settings: Settings, tally: Tally, opener: Callable[[], Database] | None = None
+        self,
+        settings: Settings,
+        tally: Tally,
+        opener: Callable[[], Database] | None = None,
+        *,
+        sources: Sources = dict,
     ) -> None:
         self.failure: Misconfigured | None = None
         self.on_failure: Callable[[], None] = lambda: None
@@ -40,7 +46,9 @@ class Store:
         self._database: Database | None = None
         self._batcher: Batcher | None = None
         self._pulse = Pulse(settings, tally)
+        self._examiner = Examiner(settings.receiver, sources)
         self._beating: asyncio.Task[None] | None = None
+        self._examining: asyncio.Task[None] | None = None
         # One thread for what is not about deliveries: a look for /readyz, a sign of life.
         self._desk = ThreadPoolExecutor(1, thread_name_prefix="desk")
         self._opening: asyncio.Task[None] | None = None
@@ -102,8 +110,10 @@ class Store:
         """What was taken in first: its answers are waited for."""
         await batcher.stop()
         if self._beating is not None and self._database is not None:
-            self._beating.cancel()
-            await asyncio.wait({self._beating})
+            going = {task for task in (self._beating, self._examining) if task is not None}
+            for task in going:
+                task.cancel()
+            await asyncio.wait(going)
             await self._pulse.stop(self._database, self._desk)
 
     async def _open(self) -> None:
@@ -112,6 +122,7 @@ class Store:
                 self._database = await asyncio.to_thread(self._open_once)
                 self._batcher = Batcher(self._database, self._settings.receiver)
                 self._beating = asyncio.create_task(self._pulse.beat(self._database, self._desk))
+                self._examining = asyncio.create_task(self._examiner.look(self._database, self._desk))
                 note("database open")
             except Misconfigured as error:
                 self.failure = error

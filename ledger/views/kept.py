@@ -54,7 +54,8 @@ class Conflict:
 class Quarantined:
     """One element without a usable key or shape. `element` is its place in a body that is a list.
 
-    `bytes` is None when it is no longer kept.
+    `bytes` is None when it is no longer kept. `asked_at` is when a person last had it examined again, `result` and
+    `why_not` what came of that.
     """
 
     id: int
@@ -67,6 +68,11 @@ class Quarantined:
     last_seen_at: datetime
     settled_at: datetime | None
     bytes: int | None
+    asked_at: datetime | None
+    examined_at: datetime | None
+    result: str | None
+    why_not: str
+    event_id: int | None
     now: datetime
 
 
@@ -91,8 +97,9 @@ LISTED = """(SELECT id, event_id, version, deliveries, delivery_id, content_type
              FROM nottwice.conflicts WHERE {which} ORDER BY id DESC LIMIT :most)"""
 QUARANTINED = """
 SELECT q.id, q.namespace, q.source, q.element, q.reason, q.deliveries, q.first_seen_at, q.last_seen_at, q.settled_at, s.bytes,
-       now() AS now
+       x.asked_at, x.done_at AS examined_at, x.result, coalesce(x.reason, '') AS why_not, x.event_id, now() AS now
 FROM nottwice.quarantine q JOIN nottwice.quarantine_sizes s ON s.id = q.id
+LEFT JOIN LATERAL (SELECT * FROM nottwice.examinations e WHERE e.quarantine_id = q.id ORDER BY e.id DESC LIMIT 1) x ON true
 """
 SIZES = """
 SELECT (SELECT count(*) FROM (SELECT FROM nottwice.conflicts WHERE acknowledged_at IS NULL LIMIT :most) AS c) AS conflicts,

@@ -286,3 +286,26 @@ def test_ui_13_ids_and_keys_on_screen_are_exact(app: App, house: House) -> None:
     record = app("audit", person=1)
     subjects = set(record.dataframe[0].value["To what"])
     assert subjects == {f"Conflict {BIG}", f"Event {BIG} · t 007"}
+
+
+def test_quarantine_is_examined_again_one_by_one_or_a_page_at_once(
+    app: App, house: House, database: Database
+) -> None:
+    book = Ledger(house.db)
+    book.accept(*(unusable(b"{}", index=n, reason="There is no key.") for n in range(3)))
+    one = app("events", quarantined="1")
+    next(button for button in one.button if button.label == "Examine again").click().run()
+    assert not one.exception, one.exception
+    assert any("The next free receiver reads it." in caption.value for caption in one.caption)
+    at = app("events")
+    at.button_group[0].set_value("quarantine").run()
+    assert list(at.dataframe[0].value["Examined again"]) == ["–", "–", "Waits for a receiver"]
+    next(button for button in at.button if button.label == "Examine these 2 again").click().run()
+    assert not at.exception, at.exception
+    assert set(at.dataframe[0].value["Examined again"]) == {"Waits for a receiver"}
+    assert audited(database) == [("quarantine", n, "examine again", "done") for n in (1, 2, 3)]
+    house.run(
+        """UPDATE nottwice.examinations SET done_at = now(), result = 'no_event', reason = 'There is no text at id.'
+           WHERE quarantine_id = 1"""
+    )
+    assert "Still none: There is no text at id." in pages(app("events", quarantined="1"))
