@@ -30,7 +30,8 @@ def is_in() -> bool:
 
 def page() -> None:
     """The way in, or why it is shut."""
-    with st.container(key="nt_sign_in", width=520):
+    middle = st.container(key="nt_sign_in", horizontal=True, horizontal_alignment="center")
+    with middle.container(width=520):
         st.caption("Not Twice")
         try:
             session.admitted()

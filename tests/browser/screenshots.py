@@ -17,7 +17,16 @@ from playwright.sync_api import Browser, Page
 from ledger import schema
 from ledger.database import Database
 from ledger.embedded import Cluster
-from tests.browser import shots_desk, shots_events, shots_health, shots_record, shots_reprocess, shots_stuck
+from tests.browser import (
+    oidc,
+    shots_desk,
+    shots_events,
+    shots_health,
+    shots_record,
+    shots_reprocess,
+    shots_sign_in,
+    shots_stuck,
+)
 from tests.browser.shots import Album, Ids, Shot
 from tests.browser.stage import HOUSE, WAIT_MS, browser, console, settled
 
@@ -81,10 +90,19 @@ def main() -> None:
         server.ensure()
         schema.migrate(server.url())
         with browser() as started, console(server.url("nottwice_console"), refresh_s=2.0) as url:
+            _take_way_in(server, started, folder, everything=everything)
             _take_all(server, Photographer(started, url, folder, ids := {}), ids, everything=everything)
     finally:
         server.stop()
         shutil.rmtree(home, ignore_errors=True)
+
+
+def _take_way_in(server: Cluster, started: Browser, folder: Path, *, everything: bool) -> None:
+    with oidc.provider() as provider, oidc.console(server.url("nottwice_console"), provider) as url:
+        camera = Photographer(started, url, folder, {})
+        for shot in shots_sign_in.shots(provider):
+            if everything or shot.docs:
+                camera.take(shot)
 
 
 def _take_all(server: Cluster, camera: Photographer, ids: Ids, *, everything: bool) -> None:

@@ -228,7 +228,7 @@ def test_a_forged_request_is_refused_by_the_ledger_and_by_the_database(
     signed_in(group)
     assert forged(house, closing) == session.Refused("You can read this. Support or admin decides.")
     assert isinstance(forged(house, rewriting), session.TryAgain)
-    assert "permission denied for table actions" in caplog.text
+    assert "InsufficientPrivilege" in caplog.text
     states = house.db.run(lambda tx: tx.all("SELECT DISTINCT state FROM nottwice.actions"))
     assert [row.state for row in states] == ["needs_review"]
     noted = house.db.run(lambda tx: tx.all("SELECT outcome FROM nottwice.audit ORDER BY id"))

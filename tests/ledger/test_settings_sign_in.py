@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,7 @@ redirect_url = "https://desk.example.com/oauth2callback"
 """
 PROXY = '[console.proxy]\nname = "gate"\nsecret = "shared"\nurl = "https://desk.example.com"\n'
 ROLES = '[console.roles]\ngroups = { desk = "support" }\n'
+DOCUMENT = Path(__file__).parents[2] / "docs" / "sign-in.md"
 LONG = "a secret of thirty-two characters"
 
 
@@ -78,6 +80,15 @@ def test_a_door_that_holds_may_listen_anywhere(
     settings = load()
     assert processes.console(settings).ready_url == "http://127.0.0.1:8501/_stcore/health"
     assert settings.console.door and settings.console.door.origin == "https://desk.example.com"
+
+
+SHOWN = re.findall(r"```toml\n(.*?)```", DOCUMENT.read_text(encoding="utf-8"), re.DOTALL)
+
+
+@pytest.mark.parametrize("text", SHOWN)
+def test_what_the_document_shows_is_a_configuration(file: Path, text: str) -> None:
+    file.write_text(text.replace("TENANT-ID", "5f0c").replace("APPLICATION-ID", "77aa"))
+    assert load().console.door
 
 
 @pytest.mark.parametrize(("door", "name"), [(OIDC, "COOKIES"), (PROXY, "SHARED")])
