@@ -1,7 +1,7 @@
 """A ledger with a long past and a busy present, made fast: for what a screen costs, at any scale.
 
-Of `history` finished events every fifth led to a send, every ninth came twice; people made a decision for every
-twentieth. Then what lives: work that waits, is in hand, set aside and handled by nobody; sends that wait for people. Rows are
+Of `history` finished events, spread over a month, every fifth led to a send, every ninth came twice; people made a
+decision for every five hundred. Then what lives: work that waits, is in hand, set aside and handled by nobody; sends that wait for people. Rows are
 written without triggers and (for large scales) without indexes, which are built again at the end: they are right by
 themselves.
 """
@@ -19,7 +19,7 @@ CHUNK = 500_000
 FILLED = ("events", "event_contents", "duplicates", "conflicts", "quarantine", "actions", "action_contents", "action_attempts",
           "messages", "audit", "audit_seals")  # fmt: skip
 KINDS = "(ARRAY['invoice.paid', 'invoice.voided', 'refund', 'dispute', 'payout'])[1 + n % 5]"
-AT = "now() - ({history} - n) * interval '0.2 s' - interval '1 h'"
+AT = "now() - ({history} - n) * (interval '31 days' / {history}) - interval '1 h'"
 EVENTS = f"""
 WITH made AS (
     INSERT INTO nottwice.events (namespace, source, type, event_key, key_digest, content_digest, delivery_id, state, ending, due_at,
@@ -52,9 +52,9 @@ WITH who AS (INSERT INTO nottwice.people (issuer, subject, name, email) VALUES (
 done AS (
     INSERT INTO nottwice.audit (at, person_id, role, act, entity, entity_id, entity_version, outcome, why, looked_at,
                                 state_before, state_after)
-    SELECT now() - n * interval '4 s' - interval '1 day', who.id, 'support', 'closed as sent', 'action', n, 1, 'done',
+    SELECT now() - n * interval '100 s' - interval '1 day', who.id, 'support', 'closed as sent', 'action', n, 1, 'done',
            'The log shows it.', '{{Our own records}}', 'needs_review', 'closed'
-    FROM who, generate_series(greatest({history} / 20, 20000), 1, -1) AS n RETURNING id)
+    FROM who, generate_series(greatest({history} / 500, 20000), 1, -1) AS n RETURNING id)
 INSERT INTO nottwice.audit_seals (sequence, audit_id, previous_hash, hash)
 SELECT row_number() OVER (ORDER BY id), id, sha256(CAST('x' AS bytea)), sha256(CAST('x' || id AS bytea)) FROM done
 """
