@@ -1,9 +1,9 @@
 """A ledger with a long past and a busy present, made fast: for what a screen costs, at any scale.
 
 Of `history` finished events, spread over a month, every fifth led to a send, every ninth came twice; people made a
-decision for every five hundred. Then what lives: work that waits, is in hand, set aside and handled by nobody; sends that wait for people. Rows are
-written without triggers and (for large scales) without indexes, which are built again at the end: they are right by
-themselves.
+decision for every five hundred. Then what lives: work that waits, is in hand, set aside and handled by nobody; sends that
+wait for people. Rows are written without triggers and (for large scales) without indexes, which are built again at the
+end: they are right by themselves.
 """
 
 from __future__ import annotations
