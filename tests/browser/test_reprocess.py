@@ -10,7 +10,7 @@ from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import Hall
 from tests.browser.stage import WAIT_MS, settled
-from tests.browser.test_console import HOSTILE, STRANGERS
+from tests.browser.strangers import HOSTILE, STRANGERS
 from tests.fix_seed import House
 from tests.fix_worked_again import FAR, OVER, carried, sold
 

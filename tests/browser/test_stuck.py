@@ -9,8 +9,7 @@ from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import Hall
 from tests.browser.stage import WAIT_MS, settled
-from tests.browser.test_console import HOSTILE, STRANGERS
-from tests.browser.test_events import watched
+from tests.browser.strangers import HOSTILE, STRANGERS, watched
 from tests.fix_events import worker
 from tests.fix_stuck import SOURCE, Stuck
 
