@@ -72,8 +72,8 @@ def frame(run: Run, rows: Sequence[Row]) -> pd.DataFrame:
     }
     if run.mode is not RunMode.REPEAT:
         del columns["Recipient"]
-    for name in () if words.has_begun(run) else ("Result", "What came of it"):
-        del columns[name]
+    if not words.has_begun(run):
+        del columns["Result"], columns["What came of it"]
     return pd.DataFrame(columns)
 
 

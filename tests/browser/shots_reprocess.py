@@ -41,7 +41,10 @@ def _pick(page: Page) -> None:
 
 
 def fill(database: Database, ids: Ids) -> None:
-    made = reruns(House(database))
+    house = House(database)
+    made = reruns(house)
+    # However long the pictures take, it is a house at work that they show.
+    house.run("UPDATE nottwice.workers SET seen_at = now() + interval '1 hour' WHERE name = 'w-77b1'")
     ids |= {"rerun_done": made.done, "rerun_running": made.running, "rerun_waiting": made.waiting}
     ids |= {"rerun_first": made.events[0], "rerun_last": made.events[-1]}
 
@@ -50,7 +53,7 @@ LIST, ROWS, PLAN = "The newest comes first", "Row by row", "1 · Which events"
 TILLS = "/reprocess?plan=new&source=tills"
 EMPTY = (Shot("reprocess-empty", "/reprocess", "Nothing has been run again"),)
 FULL = (
-    Shot("reprocess", "/reprocess", LIST, _as_admin, docs=True),
+    Shot("reprocess", "/reprocess", LIST, _as_admin),
     Shot("reprocess-dark", "/reprocess", LIST, dark=True),
     Shot("reprocess-900", "/reprocess", LIST, width=900),
     Shot("reprocess-plan", TILLS, PLAN, _plan, whole=True, docs=True),
