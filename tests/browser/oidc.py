@@ -20,6 +20,16 @@ from tests.browser import stage
 
 CLIENT = "not-twice"
 SECRETS = {"desk-client": "a client's secret", "desk-cookies": "thirty-two characters of a secret"}
+PROXY_SECRET = "thirty-two characters of a proxy"
+THROUGH_PROXY = """
+[console.proxy]
+name = "gate"
+secret = "shared"
+url = "{gate}"
+
+[console.roles]
+groups = {{ "desk" = "support" }}
+"""
 SIGN_IN = """
 [console.sign_in]
 issuer = "{issuer}"
@@ -94,4 +104,12 @@ def console(database: str, provider: Provider) -> Iterator[str]:
     port = stage.free_port()
     more = SIGN_IN.format(issuer=provider.url, console=f"http://127.0.0.1:{port}")
     with stage.console(database, port=port, more=more, secrets=SECRETS) as url:
+        yield url
+
+
+@contextmanager
+def console_behind(gate: str, database: str) -> Iterator[str]:
+    """A console of its own process that believes the proxy at the address `gate`."""
+    more = THROUGH_PROXY.format(gate=gate)
+    with stage.console(database, more=more, secrets={"shared": PROXY_SECRET}) as url:
         yield url

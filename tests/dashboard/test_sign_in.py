@@ -18,6 +18,7 @@ from ledger.errors import SignInEnded
 from ledger.records import Act, Decision, Role, Seen, Settled
 from ledger.views import review as views_review
 from tests.browser.stage import CONFIGURATION
+from tests.browser.test_sign_in import ADDRESSES
 from tests.dashboard.conftest import App
 from tests.dashboard.test_app import titles
 from tests.fix_seed import RECEIPT, House, mail
@@ -86,13 +87,12 @@ def signed_in(door: Callable[[str], None], monkeypatch: pytest.MonkeyPatch) -> S
 
 def test_whoever_is_not_signed_in_sees_nothing_but_the_way_in(app: App, signed_in: SignedIn) -> None:
     signed_in("books")
-    pages = list(app("me").session_state["pages"])
-    assert {"overview", "review", "events", "audit", "me"} <= set(pages)
+    known = {address.partition("?")[0] for address in ADDRESSES}
+    assert set(app("me").session_state["pages"]) <= known, "the browser's test asks for each page there is"
     signed_in()
-    for page in ("", *pages):
-        at = app(page)
-        assert titles(at) == ["Sign in."]
-        assert [button.label for button in at.button] == ["Sign in"]
+    at = app("audit")
+    assert titles(at) == ["Sign in."]
+    assert [button.label for button in at.button] == ["Sign in"]
 
 
 @pytest.mark.parametrize(
