@@ -7,16 +7,16 @@ from itertools import groupby
 import streamlit as st
 
 from dashboard import components, session
-from dashboard.screens import stuck_acts, stuck_read, stuck_words
+from dashboard.screens import stuck_acts, stuck_done, stuck_read, stuck_words
 from dashboard.screens.events_words import moment
-from dashboard.screens.stuck_acts import DEEDS, READ_ONLY
+from dashboard.screens.stuck_fits import CONSEQUENCE, DEEDS, ICONS, READ_ONLY, label, why_not
 from dashboard.screens.stuck_read import Kept
 from dashboard.words import many, span
 from ledger import recovery
 from ledger.database import Transaction
 from ledger.payload import shown
 from ledger.views import stuck as views_stuck
-from ledger.views.stuck import Failure, StuckEvent, Surroundings
+from ledger.views.stuck_rows import Failure, StuckEvent, Surroundings
 
 DIGITS_MAX = 18  # of a bigint that is certainly one
 ERROR_CHARACTERS_SHOWN = 2000
@@ -119,21 +119,17 @@ def _following(row: StuckEvent, now: Kept) -> int | None:
 def _acts(row: StuckEvent) -> None:
     """The same acts as under the table, for those who came here by keyboard."""
     role = session.chosen().role
-    fit = (
-        [deed for deed in DEEDS if not stuck_acts.why_not(row, deed, role)]
-        if row.state != "completed"
-        else []
-    )
+    fit = [deed for deed in DEEDS if not why_not(row, deed, role)] if row.state != "completed" else []
     for deed in fit:
-        with st.expander(stuck_acts.label(deed, 1), icon=stuck_acts.ICONS[deed]):
-            st.caption(stuck_acts.CONSEQUENCE[deed])
+        with st.expander(label(deed, 1), icon=ICONS[deed]):
+            st.caption(CONSEQUENCE[deed])
             because = stuck_acts.second_because([row])
             if because:
                 st.info(because, icon=":material/group:")
             why, pressed = stuck_acts.press_with_reason(deed, 1, "one", asks=bool(because))
             if pressed:
                 _close()
-                does = stuck_acts.ask_second if because else stuck_acts.carry_out
+                does = stuck_done.ask_second if because else stuck_done.carry_out
                 does(deed, [row], why)
                 st.rerun()
     if role not in recovery.REQUEUERS:

@@ -16,8 +16,8 @@ from dashboard.screens.stuck_words import Pace
 from ledger import by_two
 from ledger.by_two import Request
 from ledger.views import stuck as views_stuck
-from ledger.views.stuck import Limits, Page, Row, Sizes
 from ledger.views.stuck_found import SEGMENTS, Filter, Place, Segment
+from ledger.views.stuck_rows import Limits, Page, Row, Sizes
 
 ROWS_SHOWN = 25
 TEXT_MAX = 200

@@ -7,8 +7,8 @@ from functools import partial
 import streamlit as st
 
 from dashboard import components, session
-from dashboard.screens import stuck_acts, stuck_read
-from dashboard.screens.stuck_acts import AUDITED, CONSEQUENCE, Deed
+from dashboard.screens import stuck_done, stuck_read
+from dashboard.screens.stuck_fits import AUDITED, CONSEQUENCE, Deed
 from dashboard.screens.stuck_read import Kept
 from dashboard.words import clock, many, named
 from ledger import by_two, recovery
@@ -86,7 +86,7 @@ def _agree(request: Request, deed: Deed, why: str) -> None:
         st.session_state["stuck_asked"] = ("declined", result)
         stuck_read.again()
         return
-    stuck_acts.one_by_one(
+    stuck_done.one_by_one(
         deed, [(f"event {row[0]}", partial(_one, request, row, why)) for row in request.rows]
     )
 

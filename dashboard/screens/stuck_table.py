@@ -11,7 +11,7 @@ from streamlit.elements.lib.column_types import ColumnConfig
 from dashboard.screens import stuck_read, stuck_words
 from dashboard.screens.stuck_read import ROWS_SHOWN, Kept
 from dashboard.screens.stuck_words import Pace
-from ledger.views.stuck import Row, StuckEvent
+from ledger.views.stuck_rows import Row, StuckEvent
 
 EMPTY = {
     "past": "A worker that gives no sign until its lease ends has lost its work: it shows here until a sweep takes it back.",

@@ -11,7 +11,7 @@ from datetime import datetime
 from dashboard.screens.events_words import moment
 from dashboard.words import many, named, span, what
 from ledger.payload import shown
-from ledger.views.stuck import COUNTED_MAX, Row, Sizes, StuckEvent, StuckSend, Surroundings
+from ledger.views.stuck_rows import COUNTED_MAX, Row, Sizes, StuckEvent, StuckSend, Surroundings
 
 ERROR_CHARACTERS = 200  # of the last error, in a list
 FEW_S = 60.0  # workers let go within this what waited behind an event that a person set aside

@@ -5,141 +5,29 @@ Works under any person's database role; no body, no recipient and no token is re
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import Sequence
 from typing import Any
 
 from ledger import pauses, restored
 from ledger.database import Transaction
-from ledger.pauses import Pause
 from ledger.rows import made
 from ledger.views.stuck_found import SEGMENTS, Filter, Kind, Place, Segment, found, values
+from ledger.views.stuck_rows import (
+    COUNTED_MAX,
+    ByHand,
+    Failure,
+    Limits,
+    Page,
+    Row,
+    Sizes,
+    StuckEvent,
+    StuckSend,
+    Surroundings,
+    Takers,
+)
 
-COUNTED_MAX = 10_000
 ERRORS_MAX = 20
 EVERYTHING = Filter()
-
-
-@dataclass(frozen=True, slots=True)
-class Sizes:
-    """How much is in each segment, events and sends together; COUNTED_MAX + 1 stands for more than that.
-
-    `expired` of `past` have outlived their lease, the others are close to its end. `given_up` of `aside` are sends.
-    """
-
-    past: int
-    aside: int
-    unhandled: int
-    waiting: int
-    expired: int
-    given_up: int
-
-    @property
-    def stuck(self) -> int:
-        """What no worker will finish without something changing, as the Overview counts it."""
-        return self.expired + self.aside - self.given_up + self.unhandled
-
-
-@dataclass(frozen=True, slots=True)
-class Takers:
-    """Who handles a kind: whether a running worker does, else which one did last, and when it was there last."""
-
-    running: bool
-    last: str
-    last_at: datetime | None
-
-
-@dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What decides about every row: who works, when the next sweep may take something back, what holds sends.
-
-    `resume_at` is in the future after an outage only: until then living workers renew, and nothing is taken back.
-    """
-
-    now: datetime
-    running: int
-    resume_at: datetime | None
-    held: str
-    pauses: Mapping[str, Pause]
-
-
-@dataclass(frozen=True, slots=True)
-class ByHand:
-    """Who set it aside, when and why."""
-
-    who: str
-    at: datetime
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
-class StuckEvent:
-    """One event. `worker` has it in hand, and gave its last sign at `worker_seen_at`; `ahead_*` is whom it waits for."""
-
-    id: int
-    version: int
-    state: str
-    mode: str
-    namespace: str
-    source: str
-    type: str
-    event_key: str
-    accepted_at: datetime
-    attempts: int
-    attempts_max: int
-    alone: bool
-    claimed_at: datetime | None
-    lease_until: datetime | None
-    due_at: datetime | None
-    ended_at: datetime | None
-    last_error: str
-    waits_behind: int
-    ahead_key: str
-    ahead_state: str
-    worker: str
-    worker_seen_at: datetime | None
-    place: Place
-    now: datetime
-    takers: Takers | None = None
-    by_hand: ByHand | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class StuckSend:
-    """One send. `started`: its call may be under way, so nobody may simply try it again."""
-
-    id: int
-    version: int
-    state: str
-    kind: str
-    about: str
-    provider: str
-    account: str
-    event_id: int | None
-    content_digest: bytes
-    created_at: datetime
-    attempts: int
-    lease_until: datetime | None
-    due_at: datetime | None
-    retry_until: datetime
-    settled_at: datetime | None
-    started: bool
-    last_error: str
-    worker: str
-    worker_seen_at: datetime | None
-    place: Place
-    now: datetime
-
-
-Row = StuckEvent | StuckSend
-
-
-@dataclass(frozen=True, slots=True)
-class Page:
-    rows: tuple[Row, ...]
-    more: bool
-    around: Surroundings
 
 
 EVENT_ROWS = """
@@ -157,11 +45,11 @@ SEND_ROWS = """
 WITH found AS MATERIALIZED ({found})
 SELECT a.id, a.version, a.state, a.kind, a.about, a.provider, a.account, a.event_id, a.content_digest, a.created_at, a.attempts,
        a.lease_until, a.due_at, a.retry_until, a.settled_at, coalesce(t.reason, '') AS last_error,
-       coalesce(t.answered_at IS NULL AND t.abandoned_at IS NULL, false) AS started,
+       t.id IS NOT NULL AND t.answered_at IS NULL AND t.abandoned_at IS NULL AS started,
        coalesce(w.name, '') AS worker, w.seen_at AS worker_seen_at, f.at, now() AS now
 FROM found f JOIN nottwice.actions a ON a.id = f.id
 LEFT JOIN nottwice.workers w ON w.id = a.claimed_by
-LEFT JOIN LATERAL (SELECT s.reason, s.answered_at, s.abandoned_at FROM nottwice.action_attempts s
+LEFT JOIN LATERAL (SELECT s.id, s.reason, s.answered_at, s.abandoned_at FROM nottwice.action_attempts s
                    WHERE s.action_id = a.id ORDER BY s.id DESC LIMIT 1) AS t ON true
 ORDER BY f.at, a.id
 """
@@ -191,15 +79,6 @@ FROM nottwice.audit a JOIN nottwice.people p ON p.id = a.person_id
 WHERE a.entity = 'event' AND a.entity_id = ANY (CAST(:ids AS bigint[])) AND a.outcome = 'done' AND a.entity_version IS NOT NULL
 ORDER BY a.entity_id, a.id DESC
 """
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """From the configuration: a lease's length, from when work waits too long, and from when a worker is silent."""
-
-    lease_s: float
-    waiting_s: float
-    silent_s: float
 
 
 def sizes(tx: Transaction, limits: Limits, wanted: Filter = EVERYTHING) -> Sizes:
@@ -236,18 +115,6 @@ def one_event(tx: Transaction, event_id: int, limits: Limits) -> tuple[StuckEven
     rows = tx.all(EVENT_ROWS.format(found=ONE), id=event_id)
     told = _told(tx, rows, limits)
     return (told[0], around(tx, limits)) if told else None
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """One try that did not end well, or was ended."""
-
-    attempt: int
-    ending: str
-    worker: str
-    claimed_at: datetime
-    ended_at: datetime
-    error: str
 
 
 def failures(tx: Transaction, event_id: int) -> list[Failure]:

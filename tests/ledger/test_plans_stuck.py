@@ -14,6 +14,7 @@ from ledger.views import events as views_events
 from ledger.views import stuck as views_stuck
 from ledger.views import stuck_found
 from ledger.views.stuck_found import Filter, Place, Segment
+from ledger.views.stuck_rows import COUNTED_MAX
 from tests.fix_events import Ledger
 from tests.fix_past import database_with_a_past
 from tests.ledger.test_plans_events import Plan, walk
@@ -95,7 +96,7 @@ def test_a_page_reads_little(past: Ledger, name: str) -> None:
 
 
 def test_counts_read_what_is_stuck_and_no_history(past: Ledger) -> None:
-    most = views_stuck.COUNTED_MAX + 1
+    most = COUNTED_MAX + 1
     for segment in stuck_found.SEGMENTS:
         found = read(past, views_stuck.COUNT, "event", segment, most)
         assert not found.scanned_whole & BIG and found.pages < COUNT_MAX, (segment, found.pages)

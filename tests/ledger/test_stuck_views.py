@@ -9,8 +9,8 @@ import pytest
 from ledger import by_hand, pauses, people
 from ledger.records import Act, Role
 from ledger.views import stuck as views_stuck
-from ledger.views.stuck import Limits, Page, Sizes, StuckEvent, StuckSend
 from ledger.views.stuck_found import Filter, Place, Segment
+from ledger.views.stuck_rows import Limits, Page, Sizes, StuckEvent, StuckSend
 from tests.fix_events import worker
 from tests.fix_seed import REFUND, House
 from tests.fix_stuck import Stuck
