@@ -10,6 +10,19 @@ import streamlit as st
 from streamlit.elements.lib.column_types import ColumnConfig
 
 
+def offer_first(label: str, name: str, first: int, *, mark: str = "") -> None:
+    """For those who do not reach a row by hand: the table is a canvas, whose rows only Shift+Space picks."""
+    if st.button(
+        label,
+        icon=":material/arrow_forward:",
+        icon_position="right",
+        type="tertiary",
+        key=f"first_{mark or name}",
+    ):
+        st.query_params[name] = str(first)
+        st.rerun()
+
+
 def listed(
     name: str,
     frame: pd.DataFrame,

@@ -9,7 +9,7 @@ import pandas as pd
 import streamlit as st
 
 from dashboard import session
-from dashboard.lists import listed
+from dashboard.lists import listed, offer_first
 from dashboard.screens import review_paging
 from dashboard.words import clock_s, many, named, what
 from ledger.payload import shown
@@ -29,6 +29,7 @@ def draw(sizes: Sizes) -> None:
     page = rows[:most]
     listed("send", frame(page), [row.action_id for row in page], _columns(), mark="decided")
     st.caption("The newest comes first. Pick a row to open its send, and to open again what a person closed.")
+    offer_first("Open the newest", "send", page[0].action_id, mark="decided")
     review_paging.foot(page[-1].place if len(rows) > most else None)
 
 

@@ -9,7 +9,7 @@ import pandas as pd
 import streamlit as st
 
 from dashboard import components, session
-from dashboard.lists import listed
+from dashboard.lists import listed, offer_first
 from dashboard.screens import review_together
 from dashboard.screens.review_causes import asked_words, go
 from dashboard.screens.review_decide import LOOKED_AT, READS_ONLY
@@ -62,7 +62,11 @@ def _table(found: DecidedList, rows: Sequence[Result]) -> None:
     columns = {"To": text(width=190), "About": text(width=120), "Became": text(width=130)}
     columns["Why it was left alone"] = text(width=330)
     listed("send", frame(rows), [row.id for row in rows], columns, mark=f"list_{found.id}", height="auto")
-    st.caption("Those left alone come first; they are on the desk. Pick a row to open it.")
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.caption(
+            "Those left alone come first; they are on the desk. Pick a row to open it.", width="content"
+        )
+        offer_first("Open the first", "send", rows[0].id, mark="list")
 
 
 def frame(rows: Sequence[Result]) -> pd.DataFrame:

@@ -84,6 +84,11 @@ def _way(send: Send) -> None:
     ids = session.read(lambda tx: views_review.in_order(tx, segment, most=200))
     at = ids.index(send.id) if send.id in ids else None
     with st.container(horizontal=True, vertical_alignment="center"):
+        if {"cause", "list"} & set(st.query_params) and st.button(
+            "Back to the list", icon=":material/list:", type="tertiary"
+        ):
+            st.query_params.pop("send")
+            st.rerun()
         if st.button(f"All {len(ids)} waiting", icon=":material/arrow_back:", type="tertiary"):
             st.query_params.clear()
             st.rerun()

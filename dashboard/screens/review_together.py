@@ -15,7 +15,7 @@ import streamlit as st
 
 from dashboard import components, session
 from dashboard.colours import PILLS
-from dashboard.lists import listed
+from dashboard.lists import listed, offer_first
 from dashboard.screens.review_causes import cause_words, go
 from dashboard.screens.review_decide import LOOKED_AT, NAMES, READS_ONLY
 from dashboard.screens.review_queue import GLYPHS, PILL_STATES, recipients_words
@@ -87,7 +87,9 @@ def _table(group: Group) -> None:
     }
     ids = [member.id for member in group.members]
     listed("send", frame(group), ids, columns, mark="cause", height="auto")
-    st.caption("Pick a row to look at one by itself.")
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.caption("Pick a row to look at one by itself.", width="content")
+        offer_first("Open the first", "send", ids[0], mark="cause")
 
 
 def frame(group: Group) -> pd.DataFrame:

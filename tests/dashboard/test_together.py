@@ -83,6 +83,14 @@ def test_many_are_closed_by_one_press_and_what_may_have_gone_out_is_not_among_th
     assert again.title[0].value == at.title[0].value, "a reload says the same"
 
 
+def test_one_of_a_list_opens_without_a_mouse_and_leads_back(app: App, house: House) -> None:
+    ids = shared(house, 5)
+    at = pressed(app("review", cause=str(ids[2])), "Open the first")
+    assert str(ids[0]) in at.query_params["send"]
+    at = pressed(at, "Back to the list")
+    assert at.title[0].value == "5 sends share one cause."
+
+
 def test_the_same_key_asks_once_more_before_anything_is_done(app: App, house: House) -> None:
     ids = shared(house, 5, REFUND)
     at = app("review", cause=str(ids[0]))
