@@ -11,24 +11,20 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from uuid import UUID
 
-import pandas as pd
 import streamlit as st
 
 from dashboard import components, session
-from dashboard.colours import PILLS
-from dashboard.screens import reprocess_picks, reprocess_runs
+from dashboard.screens import reprocess_planned, reprocess_runs
 from dashboard.screens import reprocess_words as words
 from dashboard.words import clock_s, many, what
 from ledger import reprocess
 from ledger.database import Transaction
-from ledger.payload import shown
 from ledger.records import Act
-from ledger.records.reprocess import Asked, Listed, Plan, RunMode, Wanted
+from ledger.records.reprocess import Asked, Plan, RunMode, Wanted
 from ledger.reprocess.requests import IN_WORDS
 from ledger.views import reprocess as views_reprocess
 from ledger.views import review as views_review
 
-ROWS = 25
 MISSING = "Nothing was begun. Please say why."
 TRY = (
     "**Try it out first:** the handlers run, all they did in the database is undone, and what they would send is listed. "
@@ -53,14 +49,14 @@ def draw(wanted: Wanted, ids: Sequence[int]) -> None:
     with st.container(border=True):
         st.subheader("3 · What will happen", anchor=False)
         _sentence(look)
-        _table(look)
+        reprocess_planned.draw(look.plan.rows)
         _age(look, ids)
         if look.plan.going:
             _ask(look)
 
 
 def _read(wanted: Wanted, ids: tuple[int, ...]) -> Look:
-    st.session_state.pop("rerun_page", None)
+    reprocess_planned.start()
     who = session.me()
 
     def read(tx: Transaction) -> Look:
@@ -104,74 +100,6 @@ def people(look: Look) -> int:
     if any(row.recipients is None for row in look.plan.going):
         return 0
     return len({one for row in look.plan.going for one in row.recipients or ()})
-
-
-def _table(look: Look) -> None:
-    """Those that stay first: they say why."""
-    rows = sorted(look.plan.rows, key=lambda row: not row.refusal)
-    first = int(st.session_state.get("rerun_page", 0)) * ROWS
-    pills = PILLS[components.mode()]
-    text = st.column_config.TextColumn
-    will = st.column_config.MultiselectColumn(options=["Yes", "No"], color=[pills["done"], pills["waiting"]], width=90)  # fmt: skip
-    st.dataframe(
-        frame(rows[first : first + ROWS]),
-        hide_index=True,
-        row_height=38,
-        height="content",
-        column_config={
-            "Event": text(width=110),
-            "Will it run": will,
-            "Why not": text(width=330),
-            "Recipient": text(width=210),
-            "What": text(width=170),
-            "Key": text(width=230),
-        },
-    )
-    if len(rows) > ROWS:
-        _paging(first, len(rows))
-
-
-def frame(rows: Sequence[Listed]) -> pd.DataFrame:
-    """The most telling columns first: at 900 px the rest scrolls."""
-    return pd.DataFrame(
-        {
-            "Event": [_about(row) for row in rows],
-            "Will it run": [["No" if row.refusal else "Yes"] for row in rows],
-            "Why not": [row.refusal for row in rows],
-            "Recipient": [_to(row) for row in rows],
-            "What": [shown(row.what) for row in rows],
-            "Key": [shown(row.key) for row in rows],
-        }
-    )
-
-
-def _about(row: Listed) -> str:
-    if row.event_id is not None:
-        return f"{row.event_id}"
-    pick = reprocess_picks.picked().get(row.name)
-    return f"{pick.event_id}, {row.name}" if pick else row.name
-
-
-def _to(row: Listed) -> str:
-    """Nobody, when it is worked out again; what is sent again goes to those it went to."""
-    pick = reprocess_picks.picked().get(row.name)
-    if row.event_id is not None or pick is None:
-        return "nobody"
-    return shown(", ".join(pick.recipients)) or "hidden from your role"
-
-
-def _paging(first: int, n: int) -> None:
-    page = first // ROWS
-    with st.container(horizontal=True, vertical_alignment="center"):
-        if page:
-            st.button(f"Previous {ROWS}", icon=":material/chevron_left:", on_click=_go, args=(page - 1,))
-        if first + ROWS < n:
-            st.button(f"Next {ROWS}", icon=":material/chevron_right:", on_click=_go, args=(page + 1,))
-        st.caption(f"Rows {first + 1:,} to {min(first + ROWS, n):,} of {n:,}.", width="content")
-
-
-def _go(page: int) -> None:
-    st.session_state["rerun_page"] = page
 
 
 def _age(look: Look, ids: Sequence[int]) -> None:
