@@ -40,20 +40,20 @@ class Reruns:
     waiting: int
 
 
-def sold(house: House, n: int) -> tuple[int, ...]:
-    """Sales that are done, each with a receipt that went out."""
+def sold(house: House, n: int, *, first: int = 2040) -> tuple[int, ...]:
+    """Sales that are done, each with a receipt that went out; numbered from `first` on."""
     book, one = Ledger(house.db), worker((SOURCE, TYPE), name="w-77b1")
     house.run(
         "INSERT INTO nottwice.workers (id, name, handles) VALUES (:id, 'w-77b1', '{tills sale.closed}')",
         id=one.id,
     )
     ids = []
-    for i in range(n):
-        ids += book.stored(f"{TYPE} till-4-{2040 + i}", source=SOURCE, type=TYPE)
+    for number in range(first, first + n):
+        ids += book.stored(f"{TYPE} till-4-{number}", source=SOURCE, type=TYPE)
         claimed = book.claim_one(one)
-        email = mail(f"customer{i}@example.com", f"Your receipt {2040 + i}")
+        email = mail(f"customer{number - first}@example.com", f"Your receipt {number}")
         proposal = Proposal(
-            "acme", f"till:{2040 + i}", RECEIPT, email.content(), email.to, f"sale {2040 + i}", event_id=claimed.event.id
+            "acme", f"till:{number}", RECEIPT, email.content(), email.to, f"sale {number}", event_id=claimed.event.id
         )  # fmt: skip
         book.database.run(lambda tx, proposal=proposal: actions.propose(tx, proposal))  # type: ignore[misc]
         book.complete(claimed)
