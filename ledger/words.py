@@ -23,12 +23,18 @@ WRONG, QUIET = "bold red", "dim"
 def up_banner(settings: Settings) -> RenderableType:
     """Where to look, once everything is ready."""
     places = {
-        "Console": (url(settings.console_port), "what waits, what fails, and the decisions that people make"),
+        "Console": (_console(settings), "what waits, what fails, and the decisions that people make"),
         "Webhooks": (url(settings.receiver_port, "/webhooks/SOURCE"), _sources(settings)),
         "Logs": (_short(settings.home / "log"), "one file a process"),
     }
     end = Text("\nCtrl-C ends everything.\n")
     return Group(Text("\nNot Twice is running.\n", "bold"), *_places(places), end)
+
+
+def _console(settings: Settings) -> str:
+    """As people's browsers know it: where they sign in, it answers to no other name."""
+    door = settings.console.door
+    return door.origin if door else url(settings.console_port)
 
 
 def demo_banner(settings: Settings) -> RenderableType:

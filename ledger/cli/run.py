@@ -79,7 +79,10 @@ def work() -> None:
 
 
 def console() -> None:
-    """Run the console in the browser, on this machine only."""
+    """Run the console in the browser: for this machine only, unless people sign in.
+
+    Where they sign in is said in [console.sign_in] or [console.proxy], and as what in [console.roles]: docs/sign-in.md.
+    """
     with sentences():
         from ledger import processes
         from ledger.running import check_database, make_home

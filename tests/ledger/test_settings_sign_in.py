@@ -6,8 +6,9 @@ import re
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
-from ledger import processes
+from ledger import processes, words
 from ledger.errors import Misconfigured
 from ledger.settings import load
 from ledger.settings.sign_in import is_loopback, origin_of
@@ -80,6 +81,10 @@ def test_a_door_that_holds_may_listen_anywhere(
     settings = load()
     assert processes.console(settings).ready_url == "http://127.0.0.1:8501/_stcore/health"
     assert settings.console.door and settings.console.door.origin == "https://desk.example.com"
+    drawn = Console(width=200)
+    with drawn.capture() as shown:
+        drawn.print(words.up_banner(settings))
+    assert "https://desk.example.com" in shown.get() and "127.0.0.1:8501" not in shown.get()
 
 
 SHOWN = re.findall(r"```toml\n(.*?)```", DOCUMENT.read_text(encoding="utf-8"), re.DOTALL)
