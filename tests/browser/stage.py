@@ -113,7 +113,7 @@ def console(
         yield f"http://127.0.0.1:{port}"
     finally:
         process.terminate()
-        process.wait(10)
+        process.wait(READY_WITHIN_S)
         sys.stdout.write(
             (home / "console.log").read_text(errors="replace")[-4000:]
         )  # shown when a test fails
