@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -144,3 +145,8 @@ def test_each_login_that_may_ask_gets_the_whole_picture(
     told = list(check.lines(seen, AlertSettings(), [], receives=True))
     assert {line.topic for line in told} == set(Topic) - {Topic.DATABASE, Topic.CONFIGURATION}
     assert all(line.now and line.limit for line in told)
+
+
+def test_the_manual_has_every_check() -> None:
+    page = (Path(check.__file__).parents[2] / "docs" / "health.md").read_text("utf-8")
+    assert [topic.value for topic in Topic if topic.value not in page and topic is not Topic.DATABASE] == []
