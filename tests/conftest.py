@@ -99,11 +99,10 @@ def login_url(database_url: str) -> Callable[[str], str]:
 
 
 @pytest.fixture
-def database(database_url: str, request: pytest.FixtureRequest) -> Iterator[Database]:
+def database(databases: Databases, database_url: str, request: pytest.FixtureRequest) -> Iterator[Database]:
     """The ledger's door to this test's database, as its owner. What a test leaves behind keeps to invariant R5."""
-    opened = Database(database_url)
-    yield opened
-    if opened.engine.pool.checkedin() and not request.node.get_closest_marker("leaves_rows"):
-        left = opened.run(lambda tx: recovery.invariant_violations(tx, late_s=LATE_S))
-        assert left == [], "R5: nobody would come back to these rows"
-    opened.close()
+    with databases.opened(database_url) as opened:
+        yield opened
+        if opened.engine.pool.checkedin() and not request.node.get_closest_marker("leaves_rows"):
+            left = opened.run(lambda tx: recovery.invariant_violations(tx, late_s=LATE_S))
+            assert left == [], "R5: nobody would come back to these rows"

@@ -2,20 +2,26 @@
 
 A new one costs its files, and each of its first sessions the catalogs' cache again: 100 ms of CPU a test, several
 times what most tests need for themselves. Emptied is as new: tables without a page, numbers from 1. What a test did
-to anything but rows (a trigger, a grant, a statistic) shows in the catalogs; that database is dropped.
+to anything but rows (a trigger, a grant, a statistic) shows in the catalogs; that database is dropped, and so is one
+that somebody is still connected to. The others keep their names, and two sessions that know their catalogs: the
+lender's own, and the one behind a test's `Database`.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import count
 
 import psycopg
+from sqlalchemy.pool import QueuePool
 
 from ledger.copied import SETTLED
+from ledger.database import Database
 from ledger.embedded import PORT, Cluster
 
 Connection = psycopg.Connection[tuple[object, ...]]
@@ -58,53 +64,120 @@ FORGOTTEN = """
 NUMBERS = (
     "SELECT setval(seqrelid, 1, false) FROM pg_sequence WHERE pg_sequence_last_value(seqrelid) IS NOT NULL"
 )
-LEFT_SESSIONS = "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = %s"
+STRANGERS = "SELECT count(*) FROM pg_stat_activity WHERE datname = %s AND pid <> ALL (%s)"
 # The one given back last may still have sessions that are about to end; the one before has none.
 SPARES = 2
 
 _numbers = count(1)
 
 
+@dataclass
+class Door:
+    """A test's `Database` that its next loan can have: with one session, which nothing is left in."""
+
+    database: Database
+    session: int  # the pid of its backend
+
+
+def kept_door(database: Database) -> Door | None:
+    """None, and it is closed, where a test needed more than one connection of it, none, or closed it."""
+    pool = database.engine.pool
+    if not isinstance(pool, QueuePool) or pool.checkedin() != 1 or pool.checkedout() or _was_closed(database):
+        database.close()
+        return None
+    with contextlib.closing(database.engine.raw_connection()) as raw:
+        session: psycopg.Connection = raw.driver_connection  # type: ignore[assignment]
+        session.autocommit = True
+        session.execute("DISCARD ALL")
+        session.autocommit = False
+        return Door(database, session.info.backend_pid)
+
+
+def _was_closed(database: Database) -> bool:
+    return len(database.engine.pool.dispatch.checkin) > 0  # `close()` listens there, for what is still out
+
+
+@dataclass
+class Lent:
+    """One database, between and during its loans."""
+
+    name: str
+    url: str
+    owner: Connection
+    catalogs: object = None
+    door: Door | None = None
+
+    @property
+    def own_sessions(self) -> list[int]:
+        return [self.owner.info.backend_pid, *([self.door.session] if self.door else [])]
+
+    def close(self) -> None:
+        self.owner.close()
+        if self.door:
+            self.door.database.close()
+
+
 class Databases:
-    """The databases of one process of the run. `close()` ends its connection; the run's end removes the server."""
+    """The databases of one process of the run. `close()` ends its connections; the run's end removes the server."""
 
     def __init__(self, server: Cluster) -> None:
         self._server = server
         self._admin = connected(server, "postgres")
-        self._spare: deque[tuple[str, object]] = deque()
+        self._spare: deque[Lent] = deque()
+        self._lent: dict[str, Lent] = {}
 
     @contextmanager
     def lent(self) -> Iterator[str]:
         """The owner's URL of a migrated, empty database that is nobody else's within the block."""
+        one = self._emptied() or self._new()
+        self._lent[one.url] = one
+        yield one.url
+        self._spare.append(self._lent.pop(one.url))
+
+    def _new(self) -> Lent:
         name = f"t_{os.getpid()}_{next(_numbers)}"
-        catalogs = self._emptied(name) or self._new(name)
-        yield self._server.url(database=name)
-        self._spare.append((name, catalogs))
-
-    def _new(self, name: str) -> object:
         self._admin.execute(f"CREATE DATABASE {name} TEMPLATE {TEMPLATE}")
-        with connected(self._server, name) as owner:
-            owner.execute(SETTLED)
-            return owner.execute(CATALOGS).fetchone()
+        made = Lent(name, self._server.url(database=name), connected(self._server, name))
+        made.owner.execute(SETTLED)
+        made.catalogs = made.owner.execute(CATALOGS).fetchone()
+        return made
 
-    def _emptied(self, name: str) -> object:
-        """The oldest spare database under a new name, so that nothing kept for the old one is met again."""
+    def _emptied(self) -> Lent | None:
+        """The oldest spare database. One that cannot be as new, or is not left alone, is dropped."""
         if len(self._spare) < SPARES:
             return None
-        old, catalogs = self._spare.popleft()
-        self._admin.execute(LEFT_SESSIONS, [old])
-        try:
-            self._admin.execute(f"ALTER DATABASE {old} RENAME TO {name}")
-        except psycopg.errors.ObjectInUse:  # a session of it is slow to end: the run's end removes it
-            return None
-        with connected(self._server, name) as owner:
-            if owner.execute(CATALOGS).fetchone() == catalogs and _empty(owner):
-                return owner.execute(CATALOGS).fetchone()
-        self._admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
+        one = self._spare.popleft()
+        if self._is_left_alone(one) and _as_before(one):
+            return one
+        one.close()
+        self._admin.execute(f"DROP DATABASE {one.name} WITH (FORCE)")
         return None
+
+    def _is_left_alone(self, one: Lent) -> bool:
+        """By all but its own two sessions: who is still there might write into the next loan."""
+        found = self._admin.execute(STRANGERS, [one.name, one.own_sessions]).fetchone()
+        return found == (0,)
+
+    @contextmanager
+    def opened(self, url: str) -> Iterator[Database]:
+        """The `Database` of one that is lent, the same at each loan as long as nothing was done to it."""
+        one = self._lent[url]
+        kept, one.door = one.door, None
+        database = kept.database if kept else Database(url)
+        yield database
+        one.door = kept_door(database)
 
     def close(self) -> None:
         self._admin.close()
+        for one in self._spare:
+            one.close()
+
+
+def _as_before(one: Lent) -> bool:
+    if one.owner.execute(CATALOGS).fetchone() != one.catalogs or not _empty(one.owner):
+        return False
+    one.catalogs = one.owner.execute(CATALOGS).fetchone()
+    return True
 
 
 def _empty(owner: Connection) -> bool:
