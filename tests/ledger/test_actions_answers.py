@@ -150,6 +150,14 @@ def test_a_late_refusal_leaves_a_living_claim_alone(sends: Sends) -> None:
     assert sends.by_worker.run(lambda tx: actions.hand_back(tx, claimed.lease)) is S.REFUSED
 
 
+def test_a_late_refusal_settles_nothing_but_its_own_try(sends: Sends) -> None:
+    """Another try that nobody knows about may have gone out all the same."""
+    action_id = sends.proposed(KEYED)
+    first, _ = sends.tried(action_id, None), sends.tried(action_id, UNKNOWN)
+    assert sends.answered(first, Refused("no")) is S.APPROVED
+    assert [a.outcome for a in sends.attempts(action_id)] == ["refused", "unknown"]
+
+
 @pytest.mark.parametrize(("outcome", "state"), [(Refused("no"), S.REFUSED), (NotSent("no"), S.NEEDS_REVIEW)])
 def test_a_late_fact_on_the_desk(sends: Sends, outcome: answers.Outcome, state: ActionState) -> None:
     action_id = sends.proposed(KEYLESS)

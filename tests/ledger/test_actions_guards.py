@@ -138,6 +138,18 @@ def test_a_strangers_lease_does_nothing(sends: Sends) -> None:
     assert sends.started(claimed)
 
 
+def test_the_statement_before_a_call_asks_for_the_claim_itself(sends: Sends) -> None:
+    """Whatever was looked at ahead of it."""
+    action_id = sends.proposed()
+    lease = sends.claimed().lease
+    values = {"id": action_id, "version": sends.row(action_id).version, "place": ""}
+    for token, found in ((uuid4(), False), (lease.token, True)):
+        asked = values | {"token": token}
+        row = sends.by_worker.run(lambda tx, asked=asked: tx.first(actions.START, **asked))  # type: ignore[misc]
+        assert (row is not None) is found
+    assert [attempt.token for attempt in sends.attempts(action_id)] == [lease.token]
+
+
 def test_a_used_claim_is_lost_and_not_handed_back(sends: Sends) -> None:
     action_id = sends.proposed()
     claimed = sends.claimed()
