@@ -66,6 +66,7 @@ def _top(now: Kept) -> None:
         )
         stuck_table.offer_oldest(now)
         if st.button("Read again", icon=":material/refresh:", type="tertiary", key="stuck_read_again"):
+            st.session_state.pop("stuck_told", None)
             stuck_read.again()
             st.rerun()
         st.fragment(_ticking, run_every=session.refresh_s())(now)

@@ -47,7 +47,8 @@ def draw(now: Kept, pace: Pace) -> None:
 
 
 def _pick(key: str) -> None:
-    """Before the run that draws them, so that it keeps the page they were picked on."""
+    """Before the run that draws them, so that it keeps the page they were picked on. What was told before is over."""
+    st.session_state.pop("stuck_told", None)
     st.session_state["stuck_chosen"] = tuple(st.session_state[key].selection.rows)
 
 
