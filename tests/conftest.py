@@ -47,6 +47,13 @@ def pytest_configure(config: pytest.Config) -> None:
     Path(os.environ[RUN_HOME]).chmod(0o711)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What drives a Chromium stays in one process of the run: one browser, one console, one cache of its code."""
+    for item in items:
+        if item.get_closest_marker("browser"):
+            item.add_marker(pytest.mark.xdist_group("browser"))
+
+
 def pytest_sessionfinish() -> None:
     starts.close()
 

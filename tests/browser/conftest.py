@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
@@ -60,29 +61,57 @@ def alone(databases: Databases) -> Iterator[Hall]:
         yield made
 
 
+@dataclass
+class Views:
+    """The browser profiles of one process's tests, each with its page between two tests.
+
+    What the console's code costs to load and compile, most of a visit's CPU, is paid once and not at each visit.
+    """
+
+    chromium: Browser
+    profiles: dict[str, BrowserContext] = field(default_factory=dict)
+    pages: dict[str, Page] = field(default_factory=dict)
+
+    def page(self, way: str, **context: Any) -> Page:
+        """A page of its own profile, without cookies."""
+        if way not in self.profiles:
+            self.profiles[way] = self.chromium.new_context(viewport=stage.VIEWPORT, **context)
+        self.profiles[way].clear_cookies()
+        return self.pages.pop(way, None) or self.profiles[way].new_page()
+
+    def give_back(self, way: str, page: Page) -> None:
+        if page.is_closed() or listened_to(page):
+            page.close()
+            return
+        page.unroute_all()
+        page.goto("about:blank")  # its session at the console ends
+        page.set_viewport_size(stage.VIEWPORT)
+        self.pages[way] = page
+
+
+def listened_to(page: Page) -> bool:
+    """Whether a test hears of what happens in it: that could not be taken back by us."""
+    return bool(page._impl_obj.event_names())
+
+
 @pytest.fixture(scope="session")
-def views(chromium: Browser) -> Iterator[dict[str, BrowserContext]]:
-    """The browser profiles of one process's tests: what a page's code costs to load is paid once, not each time."""
-    kept: dict[str, BrowserContext] = {}
+def views(chromium: Browser) -> Iterator[Views]:
+    kept = Views(chromium)
     yield kept
-    for view in kept.values():
-        view.close()
+    for profile in kept.profiles.values():
+        profile.close()
 
 
 @pytest.fixture
-def visit(chromium: Browser, views: dict[str, BrowserContext]) -> Iterator[Callable[..., Page]]:
+def visit(views: Views) -> Iterator[Callable[..., Page]]:
     """Opens an address of a console in a profile without cookies, as one more person's would be."""
-    opened: list[Page] = []
+    opened: dict[str, Page] = {}
 
-    def open_page(hall: Hall, path: str, *, as_: str = "", ready: str = "h1", **context: object) -> Page:
+    def open_page(hall: Hall, path: str, *, as_: str = "", ready: str = "h1", **context: Any) -> Page:
         way = f"{len(opened)} {sorted(context.items())}"
-        if way not in views:
-            views[way] = chromium.new_context(viewport={"width": 1280, "height": 1000}, **context)  # type: ignore[arg-type]
-        views[way].clear_cookies()
-        page = views[way].new_page()
-        opened.append(page)
+        page = opened[way] = views.page(way, **context)
         page.goto(hall.url + path)
-        page.locator(ready).first.wait_for(timeout=30_000)  # a deadline on a busy machine, not a duration
+        page.locator(ready).first.wait_for(timeout=stage.WAIT_MS)
         stage.settled(page)  # what is pressed while a page is still drawn may be drawn anew under the pointer
         if as_:
             page.get_by_role("button", name=f"Act as {as_}").click()
@@ -91,5 +120,5 @@ def visit(chromium: Browser, views: dict[str, BrowserContext]) -> Iterator[Calla
         return page
 
     yield open_page
-    for page in opened:
-        page.close()
+    for way, page in opened.items():
+        views.give_back(way, page)

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, ViewportSize, sync_playwright
 
 from ledger.processes import console as console_service
 from ledger.processes import make_folders
@@ -24,6 +24,7 @@ HOUSE = Path(__file__).parents[2]
 READY_WITHIN_S = 40.0  # a deadline on a busy machine, not a duration
 NONE: Mapping[str, str] = {}
 WAIT_MS = 40_000  # a deadline on a busy machine, not a duration
+VIEWPORT = ViewportSize(width=1280, height=1000)
 # The last switch of a name counts, so what Playwright turns off is named again. The address bar's own pages, which
 # nobody sees here, are loaded beside each page of ours, and cost a third of a visit's CPU (Chromium 156).
 UNSEEN = (
