@@ -44,6 +44,9 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = nottwice, pg_temp AS $$
     SELECT greatest(0, coalesce(extract(epoch FROM clock_timestamp() - (SELECT since FROM oldest)), 0)),
            coalesce((SELECT who FROM oldest), ''), (SELECT count(*) FROM sessions WHERE hidden)
 $$;
+REVOKE EXECUTE ON FUNCTION nottwice.oldest_transaction FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION nottwice.oldest_transaction
+    TO nottwice_worker, nottwice_viewer, nottwice_support, nottwice_engineer, nottwice_auditor, nottwice_admin;
 
 -- How far the clock of a process's host is ahead of the database's, as of its last sign; the way there counts as behind.
 ALTER TABLE nottwice.workers ADD COLUMN ahead_s double precision NOT NULL DEFAULT 0;

@@ -187,7 +187,7 @@ def test_claim_takes_no_more_than_its_limit_whatever_the_statistics(past: Ledger
 
 @pytest.mark.parametrize("statement", [endings.COMPLETE, work.RENEW], ids=["complete", "renew"])
 def test_a_group_is_found_by_its_ids(past: Ledger, statement: str) -> None:
-    values = leases(past) | ({"lease_s": 30.0} if statement == work.RENEW else {})
+    values = leases(past) | ({"lease_s": 30.0} if statement == work.RENEW else {"writer": uuid4()})
     explain = inner_plan if statement == endings.COMPLETE else plan
     found = explain(past, statement, **values, **({"table": "events"} if explain is inner_plan else {}))
     assert found.scanned_whole == set() and found.indexes == {"events_pkey"}
