@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import streamlit as st
 
 from dashboard import session
-from dashboard.screens.audit_table import ACTS
+from dashboard.screens.audit_table import WORDS
 from dashboard.words import harmless, named
 from ledger.audit.choice import ENTITIES, OUTCOMES, POLICY, Chosen
 from ledger.records import Role
@@ -69,7 +69,7 @@ def draw(chosen: Chosen, role: Role) -> None:
     with st.container(horizontal=True, vertical_alignment="bottom"):
         if role in views_audit.READ_ALL:
             _select("Who", "who", [Option(None, "Everybody"), *_people()], chosen.person)
-        acts = [Option(act, ACTS.get(act, act)) for act in session.read(views_audit.acts)]
+        acts = [Option(act, WORDS.get(act, act)) for act in session.read(views_audit.acts)]
         _select("Did", "did", [Option(None, "Anything"), *acts], chosen.act)
         _select("To what", "about", _options("Anything", SUBJECTS), chosen.entity)
         if chosen.entity is not None:

@@ -34,8 +34,8 @@ SUBJECTS = {
     "provider": "Provider",
     "installation": "This installation",
 }
-ACTS = {  # in a table's few letters, and where the ledger's word is too short
-    "reveal": "read the text",
+WORDS = {"reveal": "read the text"}  # where the ledger's word is too short
+FEW_LETTERS = {  # for a table; the entry itself has the whole sentence
     "asked a second person: send again with a new key": "asked a second person: a new key",
     "agreed: send again with a new key": "agreed: a new key",
 }
@@ -84,7 +84,7 @@ def frame(entries: Sequence[Entry]) -> pd.DataFrame:
             "No.": [f"{entry.id:,}" for entry in entries],
             "Time (UTC)": [when(entry) for entry in entries],
             "Who": [who(entry) for entry in entries],
-            "Did": [did(entry) for entry in entries],
+            "Did": [FEW_LETTERS.get(entry.act, did(entry)) for entry in entries],
             "To what": [subject(entry) for entry in entries],
             "Outcome": [[ENDS[entry.outcome]] for entry in entries],
             "Why": [why(entry) for entry in entries],
@@ -102,7 +102,7 @@ def who(entry: Entry) -> str:
 
 
 def did(entry: Entry) -> str:
-    return shown(ACTS.get(entry.act, entry.act))
+    return shown(WORDS.get(entry.act, entry.act))
 
 
 def subject(entry: Entry) -> str:
