@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -213,6 +214,23 @@ def name_of(node: ast.AST) -> str:
     return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
 
 
+@cache
+def parsed(source: str) -> ast.Module:
+    return ast.parse(source)
+
+
+@cache  # the trees of the dashboard are read by every test here
+def own(node: ast.AST) -> tuple[ast.AST, ...]:
+    """What stands in a function, without the insides of functions and classes within."""
+    found, waiting = [], list(ast.iter_child_nodes(node))
+    while waiting:
+        one = waiting.pop()
+        found.append(one)
+        if not isinstance(one, ast.FunctionDef | ast.ClassDef):
+            waiting += ast.iter_child_nodes(one)
+    return tuple(found)
+
+
 @dataclass
 class Function:
     """One function of the dashboard: its assignments, parameters and returns, without those of functions inside."""
@@ -232,13 +250,8 @@ class Function:
             for a in (*self.node.args.args, *self.node.args.kwonlyargs)
         }
 
-    def own(self) -> Iterator[ast.AST]:
-        waiting: list[ast.AST] = list(ast.iter_child_nodes(self.node))
-        while waiting:
-            node = waiting.pop()
-            yield node
-            if not isinstance(node, ast.FunctionDef | ast.ClassDef):
-                waiting += ast.iter_child_nodes(node)
+    def own(self) -> tuple[ast.AST, ...]:
+        return own(self.node)
 
 
 @dataclass
@@ -252,7 +265,7 @@ class Reading:
 
     def __post_init__(self) -> None:
         for file, source in self.sources.items():
-            self._collect(ast.parse(source), "<module>", file, None)
+            self._collect(parsed(source), "<module>", file, None)
 
     def _collect(
         self, node: ast.FunctionDef | ast.Module, name: str, file: Path, outer: Function | None
