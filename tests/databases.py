@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from itertools import count
 
 import psycopg
+import sqlalchemy as sa
 from sqlalchemy.pool import QueuePool
 
 from ledger.copied import SETTLED
@@ -85,12 +86,16 @@ def kept_door(database: Database) -> Door | None:
     if not isinstance(pool, QueuePool) or pool.checkedin() != 1 or pool.checkedout() or _was_closed(database):
         database.close()
         return None
-    with contextlib.closing(database.engine.raw_connection()) as raw:
-        session: psycopg.Connection = raw.driver_connection  # type: ignore[assignment]
-        session.autocommit = True
-        session.execute("DISCARD ALL")
-        session.autocommit = False
-        return Door(database, session.info.backend_pid)
+    try:
+        with contextlib.closing(database.engine.raw_connection()) as raw:
+            session: psycopg.Connection = raw.driver_connection  # type: ignore[assignment]
+            session.autocommit = True
+            session.execute("DISCARD ALL")
+            session.autocommit = False
+            return Door(database, session.info.backend_pid)
+    except (psycopg.OperationalError, sa.exc.OperationalError):  # a test ended its session
+        database.close()
+        return None
 
 
 def _was_closed(database: Database) -> bool:
@@ -121,7 +126,7 @@ class Databases:
     """The databases of one process of the run. `close()` ends its connections; the run's end removes the server."""
 
     def __init__(self, server: Cluster) -> None:
-        self._server = server
+        self.server = server
         self._admin = connected(server, "postgres")
         self._spare: deque[Lent] = deque()
         self._lent: dict[str, Lent] = {}
@@ -137,7 +142,7 @@ class Databases:
     def _new(self) -> Lent:
         name = f"t_{os.getpid()}_{next(_numbers)}"
         self._admin.execute(f"CREATE DATABASE {name} TEMPLATE {TEMPLATE}")
-        made = Lent(name, self._server.url(database=name), connected(self._server, name))
+        made = Lent(name, self.server.url(database=name), connected(self.server, name))
         made.owner.execute(SETTLED)
         made.catalogs = made.owner.execute(CATALOGS).fetchone()
         return made
@@ -174,9 +179,13 @@ class Databases:
 
 
 def _as_before(one: Lent) -> bool:
-    if one.owner.execute(CATALOGS).fetchone() != one.catalogs or not _empty(one.owner):
+    """Not where a test ended all sessions of its database, this one's too."""
+    try:
+        if one.owner.execute(CATALOGS).fetchone() != one.catalogs or not _empty(one.owner):
+            return False
+        one.catalogs = one.owner.execute(CATALOGS).fetchone()
+    except psycopg.OperationalError:
         return False
-    one.catalogs = one.owner.execute(CATALOGS).fetchone()
     return True
 
 

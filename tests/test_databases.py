@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+import sqlalchemy as sa
 
 from ledger.database import Database
 from ledger.embedded import Cluster
-from tests.databases import CATALOGS, SPARES, TOUCHED, Databases
+from tests.databases import CATALOGS, SPARES, TOUCHED, Databases, connected
 from tests.fix_events import Ledger
 
 AS_NEW = (
@@ -66,3 +67,15 @@ def test_a_database_that_was_changed_is_not_lent_again(lender: Databases) -> Non
         lent(lender, deed)
         for _ in range(SPARES):  # the last of them would get it
             assert lent(lender) == as_new, deed
+
+
+def test_a_database_whose_sessions_a_test_ended_is_not_lent_again(lender: Databases) -> None:
+    """The server, or a test that plays its end, ends the lender's own sessions too."""
+    everybody = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s AND pid <> pg_backend_pid()"
+    first = lent(lender)
+    for _ in range(SPARES):
+        with lender.lent() as url, lender.opened(url) as database:
+            Ledger(database).stored("a")
+            with connected(lender.server, "postgres") as admin:
+                admin.execute(everybody, [sa.make_url(url).database])
+    assert all(lent(lender) == first for _ in range(SPARES + 1))
