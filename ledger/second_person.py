@@ -1,7 +1,7 @@
 """A send with a new key may be a second copy, so it takes two people: one asks, another agrees.
 
-The database holds it as well: a request is never agreed to by who made it, and only an agreement of this very
-transaction lets `nottwice.next_generation` make a new action.
+The database holds it as well: a request is never agreed to by who made it, both are on record before it takes their
+word (sql/0041), and only an agreement of this very transaction lets `nottwice.next_generation` make a new action.
 """
 
 from __future__ import annotations
@@ -78,8 +78,8 @@ def agree(tx: Transaction, request_id: int, act: Act, *, wait_s: float = 15.0) -
     must_be_complete(act)
     must_be_in_time(row)
     _must_mean_one_account(tx, request, row)
-    _close_request(tx, request_id, act, "agreed")
     change(tx, row, act, "agreed: send again with a new key", ActionState.CLOSED, found)
+    _close_request(tx, request_id, act, "agreed")
     made = tx.one("SELECT * FROM nottwice.next_generation(:id, :wait_s)", id=row.id, wait_s=wait_s)
     audit_id = audit.done(
         tx,

@@ -80,7 +80,8 @@ class ConsoleSettings(Table):
     sign_in: SignInSettings | None = None
     proxy: ProxySettings | None = None
     roles: RolesSettings = RolesSettings()
-    request_expires_s: PositiveSeconds = 14_400.0  # how long a second person is waited for
+    # How long a second person is waited for: 30 days at most, as the database holds it (sql/0041).
+    request_expires_s: Annotated[float, Field(gt=0, le=2_592_000, allow_inf_nan=False)] = 14_400.0
     refresh_s: PositiveSeconds = 2.0
     second_person_above: Number = 50  # sends that one person decides together within an hour; more takes two
 

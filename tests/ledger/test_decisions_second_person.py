@@ -17,9 +17,9 @@ from tests.fix_sends import ACCEPTED, KEYED, KEYLESS, Sends
 S = ActionState
 
 
-def ask(sends: Sends, action_id: int, who: Person, **more: float) -> int:
+def ask(sends: Sends, action_id: int, who: Person) -> int:
     act, seen = sends.act(who), sends.seen(action_id)
-    return sends.decide(act, lambda tx: decisions.ask_new_key(tx, action_id, seen, act, **more))
+    return sends.decide(act, lambda tx: decisions.ask_new_key(tx, action_id, seen, act))
 
 
 def agree(sends: Sends, request_id: int, who: Person) -> Settled:
@@ -133,7 +133,8 @@ def test_an_open_question_is_asked_once_and_holds_other_decisions(sends: Sends) 
 
 def test_a_question_runs_out_and_can_be_asked_again(sends: Sends) -> None:
     action_id, ann, bo = sends.uncertain(), sends.person("Ann"), sends.person("Bo")
-    old = ask(sends, action_id, ann, expires_s=-1.0)
+    old = ask(sends, action_id, ann)
+    sends.sql("UPDATE nottwice.requests SET expires_at = now()")
     with pytest.raises(NotNow, match="run out"):
         agree(sends, old, bo)
     assert agree(sends, ask(sends, action_id, ann), bo).state is S.APPROVED

@@ -164,16 +164,129 @@ def test_a_reveal_is_of_the_role_that_noted_it(psql: Callable[..., list[str]], s
     )
 
 
-def test_whoever_asked_cannot_agree(psql: Callable[..., list[str]], sends: Sends) -> None:
-    number, person = sends.uncertain(), sends.person("Ann").id
+ASKED, AGREED = "asked a second person: send again with a new key", "agreed: send again with a new key"
+ANSWER = (
+    "UPDATE nottwice.requests SET decided_by = {}, decided_at = now(), decision = '{}', version = version + 1"
+)
+NEXT = "SELECT id FROM nottwice.next_generation({}, 0)"
+
+
+def ask(sends: Sends, number: int, person: int, **other: str) -> str:
+    """A request by hand, about the send as it is unless `other` says otherwise."""
     row = sends.row(number)
-    columns = "action_id, action_version, content_digest, wish, requested_by, expires_at, why"
-    digest = bytes(row.content_digest).hex()
-    asks = f"SELECT {number}, {row.version}, '\\x{digest}', 'resend_new_key', {person}, now() + interval '1 h', 'x'"
-    agrees = "UPDATE nottwice.requests SET decided_by = {}, decided_at = now(), decision = 'agreed', version = version + 1"
-    asked, own, nobody = psql(
+    values = {
+        "action_id": str(number),
+        "action_version": str(row.version),
+        "content_digest": f"'\\x{bytes(row.content_digest).hex()}'",
+        "wish": "'resend_new_key'",
+        "requested_by": str(person),
+        "expires_at": "now() + interval '1 h'",
+        "why": "'x'",
+    } | other
+    return f"INSERT INTO nottwice.requests ({', '.join(values)}) VALUES ({', '.join(values.values())})"
+
+
+def in_one(*statements: str) -> tuple[str, ...]:
+    return ("BEGIN", *statements, "COMMIT")
+
+
+def decision(sends: Sends) -> str | None:
+    (row,) = sends.rows("SELECT decision FROM nottwice.requests")
+    return row.decision  # type: ignore[no-any-return]
+
+
+def asked(psql: Callable[..., list[str]], sends: Sends, number: int, person: int) -> None:
+    psql(Role.SUPPORT, in_one(note(Role.SUPPORT, number, person, act=ASKED), ask(sends, number, person)))
+    assert decision(sends) is None
+
+
+def test_whoever_asked_cannot_agree(psql: Callable[..., list[str]], sends: Sends) -> None:
+    number, ann, bo = sends.uncertain(), sends.person("Ann").id, sends.person("Bo", Role.ADMIN).id
+    asked(psql, sends, number, ann)
+    said = psql(
         Role.ADMIN,
-        [f"INSERT INTO nottwice.requests ({columns}) {asks}", agrees.format(person), agrees.format("NULL")],
+        [
+            *in_one(note(Role.ADMIN, number, ann, act=AGREED), ANSWER.format(ann, "agreed")),
+            *in_one(note(Role.ADMIN, number, bo, act=AGREED), ANSWER.format(ann, "agreed")),
+            *in_one(note(Role.ADMIN, number, bo, act=AGREED), ANSWER.format("NULL", "agreed")),
+        ],
     )
-    assert asked == "" and own.endswith(NOT_TWO) and nobody.endswith(NOT_TWO)
-    assert [one.decision for one in sends.rows("SELECT decision FROM nottwice.requests")] == [None]
+    assert said[2].endswith(NOT_TWO) and refused(said[6]) and refused(said[10])
+    assert decision(sends) is None
+
+
+def test_nobody_is_asked_without_the_record_of_who_asks_and_about_what(
+    psql: Callable[..., list[str]], sends: Sends
+) -> None:
+    number, ann, bo = sends.uncertain(), sends.person("Ann").id, sends.person("Bo", Role.ADMIN).id
+    forged = [
+        {"expires_at": "now() + interval '1 year'"},
+        {"expires_at": "now() - interval '1 s'"},
+        {"why": "' '"},
+        {"action_version": "99"},
+        {"content_digest": "'\\x00'"},
+        {"requested_by": str(bo)},
+    ]
+    (bare,) = psql(Role.SUPPORT, [ask(sends, number, ann)])
+    (engineers,) = psql(Role.ENGINEER, [ask(sends, number, ann)])
+    assert refused(bare) and refused(engineers)
+    noted = note(Role.SUPPORT, number, ann, act=ASKED)
+    said = psql(
+        Role.SUPPORT, [line for one in forged for line in in_one(noted, ask(sends, number, ann, **one))]
+    )
+    assert [one for one, words in zip(forged, said[2::4], strict=True) if not refused(words)] == []
+    other = in_one(note(Role.SUPPORT, number, ann), ask(sends, number, ann))
+    assert refused(psql(Role.SUPPORT, other)[2]), "an entry of another act"
+    assert sends.rows("SELECT FROM nottwice.requests") == []
+    asked(psql, sends, number, ann)
+
+
+def test_one_session_sends_nothing_again_in_the_names_of_two(
+    psql: Callable[..., list[str]], sends: Sends
+) -> None:
+    number, ann, bo = sends.uncertain(), sends.person("Ann").id, sends.person("Bo", Role.ADMIN).id
+    agree = ANSWER.format(bo, "agreed")
+    noted = [note(Role.SUPPORT, number, who, act=act) for who, act in ((ann, ASKED), (bo, AGREED))]
+    at_once = psql(Role.SUPPORT, in_one(noted[0], ask(sends, number, ann), noted[1], agree))
+    assert refused(at_once[4]) and sends.rows("SELECT FROM nottwice.audit") == []
+    asked(psql, sends, number, ann)
+    bare, alone, later = psql(
+        Role.SUPPORT,
+        [agree, NEXT.format(number), ANSWER.format(bo, "agreed").replace("now()", "now() + '1 h'")],
+    )
+    assert refused(bare) and refused(alone) and refused(later)
+    unclosed = psql(Role.SUPPORT, in_one(noted[1], agree, NEXT.format(number)))
+    assert refused(unclosed[3]), "the send was not closed for it"
+    assert decision(sends) is None and len(sends.rows("SELECT FROM nottwice.actions")) == 1
+
+
+def test_what_was_closed_before_is_not_sent_again_by_a_request_made_up_afterwards(
+    psql: Callable[..., list[str]], sends: Sends
+) -> None:
+    number, ann, bo = sends.uncertain(), sends.person("Ann").id, sends.person("Bo", Role.ADMIN).id
+    change = {"version": sends.row(number).version + 1, "before": "needs_review", "after": "closed"}
+    psql(
+        Role.SUPPORT, in_one(note(Role.SUPPORT, number, ann, act="closed", **change), CLOSE.format(id=number))
+    )
+    assert sends.row(number).state == "closed"
+    noted = note(Role.SUPPORT, number, ann, act=ASKED)
+    assert refused(psql(Role.SUPPORT, in_one(noted, ask(sends, number, ann)))[2])
+    sends.sql(ask(sends, number, ann).replace(":", "\\:"))  # as if it had stood since before
+    agreed = psql(
+        Role.SUPPORT,
+        in_one(note(Role.SUPPORT, number, bo, act=AGREED), ANSWER.format(bo, "agreed"), NEXT.format(number)),
+    )
+    assert agreed[2] == "" and refused(agreed[3]), "that person's word closed nothing"
+    assert len(sends.rows("SELECT FROM nottwice.actions")) == 1
+
+
+def test_a_request_is_answered_once_and_in_time(psql: Callable[..., list[str]], sends: Sends) -> None:
+    number, ann, bo = sends.uncertain(), sends.person("Ann").id, sends.person("Bo", Role.ADMIN).id
+    asked(psql, sends, number, ann)
+    no = in_one(note(Role.SUPPORT, number, bo, act="disagreed: a new key"), ANSWER.format(bo, "disagreed"))
+    yes = in_one(note(Role.SUPPORT, number, bo, act=AGREED), ANSWER.format(bo, "agreed"))
+    sends.sql("UPDATE nottwice.requests SET expires_at = now()")
+    assert refused(psql(Role.SUPPORT, yes)[2]), "too late"
+    sends.sql("UPDATE nottwice.requests SET expires_at = now() + interval '1 h'")
+    assert psql(Role.SUPPORT, no)[2] == "" and decision(sends) == "disagreed"
+    assert refused(psql(Role.SUPPORT, yes)[2]) and decision(sends) == "disagreed"

@@ -154,6 +154,7 @@ PROVIDER = '[providers.am]\nkind = "agentmail"\nkey = "k"\n'
         ("[worker]\nattempts_max = 2147483648\n", "line 2: [worker] attempts_max must be less than or equal to 2147483647."),
         ("[reprocess]\npace_per_s = 1e18\n", "line 2: [reprocess] pace_per_s must be less than or equal to"),
         ("[reprocess]\nsecond_person_above = 99999999999\n", "line 2: [reprocess] second_person_above must be less than"),
+        ("[console]\nrequest_expires_s = 2592001\n", "line 2: [console] request_expires_s must be less than"),
         ("[alerts]\nfailed_max = 99999999999\n", "line 2: [alerts] failed_max must be less than or equal to 2147483647."),
         (PROVIDER + '[actions.a]\nprovider = "am"\nretry_for_s = 1e13\n', "line 6: [actions.a] retry_for_s must be less than"),
         (PROVIDER + '[actions.a]\nprovider = "am"\nevidence_s = 1e13\n', "line 6: [actions.a] evidence_s must be less than"),
