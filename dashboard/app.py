@@ -13,7 +13,7 @@ from streamlit.navigation.page import StreamlitPage
 
 st.set_page_config(page_title="Not Twice", page_icon=str(Path(__file__).with_name("icon.png")), layout="wide")
 
-from dashboard import session  # noqa: E402 - the page must be configured before anything draws
+from dashboard import address, session  # noqa: E402 - the page must be configured before anything draws
 from dashboard.components import database_gone, style  # noqa: E402
 from dashboard.screens import (  # noqa: E402
     audit,
@@ -42,6 +42,7 @@ FIRST_PAGE = {Role.SUPPORT: "review", Role.ADMIN: "review"}  # for everybody els
 
 def main() -> None:
     style()
+    address.clean()
     try:
         somebody_signs_in = session.door() is not None
         if not somebody_signs_in:

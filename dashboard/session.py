@@ -15,6 +15,7 @@ from uuid import UUID, uuid4, uuid5
 
 import streamlit as st
 
+from dashboard.address import without_control
 from dashboard.house import Glance, Visit
 from dashboard.identity import (
     account,
@@ -206,7 +207,7 @@ def act(
     none. Every viewer's figures are counted anew afterwards.
     """
     try:
-        given = Act(me(), form, why.strip(), looked_at)
+        given = Act(me(), form, without_control(why).strip(), looked_at)
     except NotAdmitted as error:
         return Refused(f"{error} Nothing was done.")
     try:
@@ -261,7 +262,7 @@ def reveal_both(conflict_id: int, event_id: int, why: str) -> Result:
 
 def _reveal(why: str, show: Callable[[Act], object]) -> Result:
     try:
-        return Done(show(Act(me(), uuid4(), why.strip())))
+        return Done(show(Act(me(), uuid4(), without_control(why).strip())))
     except (Declined, NotAdmitted) as error:
         return Refused(str(error))
     except Unavailable:

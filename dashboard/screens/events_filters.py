@@ -8,6 +8,7 @@ from typing import NoReturn
 import streamlit as st
 
 from dashboard import session
+from dashboard.address import without_control
 from dashboard.screens import events_paging
 from dashboard.words import named
 from ledger.states import EventState
@@ -106,7 +107,7 @@ def asked() -> Filter:
     given = {name: st.query_params.get(name, "") for name in ADDRESS}
     state, handled = _state(given["state"])
     return Filter(
-        text=str(st.session_state.get("events_text", "")).strip()[:TEXT_MAX],
+        text=without_control(str(st.session_state.get("events_text", ""))).strip()[:TEXT_MAX],
         source=given["source"][:200],
         type=given["type"][:200],
         state=state,

@@ -255,6 +255,25 @@ def test_ui_18_an_address_that_names_nothing_says_one_sentence(app: App, name: s
     assert titles(app("events", **{name: address})) == [NOTHING]
 
 
+@pytest.mark.parametrize(
+    "page", ["overview", "review", "stuck", "events", "reprocess", "audit", "health", "me"]
+)
+def test_control_letters_in_an_address_say_nothing(app: App, page: str) -> None:
+    """NUL, which no text of PostgreSQL's holds, in whatever parameter: every page reads the address without it."""
+    filters = ("source", "type", "state", "from", "show", "did", "about", "who", "number", "outcome")
+    for names in (filters, ("event", "send", "run", "entry", "cause", "list", "quarantined")):
+        at = app(page, person=1, **{"plan": "new"} | dict.fromkeys(names, "sh\x00op\x1b"))
+        assert not at.exception, (names, at.exception)
+        assert "\x00" not in repr(dict(at.query_params)).replace("\\x00", "\x00"), names
+
+
+def test_a_key_that_is_searched_for_loses_its_control_letters(app: App, house: House) -> None:
+    Ledger(house.db).accept(delivery("evt_104", type="t"))
+    at = app("events")
+    at.text_input(key="events_key").set_value("evt\x00_1").run()
+    assert titles(at) == ["1 event fits."] and not at.exception
+
+
 # ── Numbers and keys as they are stored ───────────────────────────────────────────────────────────────
 
 BIG = 9007199254740993  # more than a browser's number holds exactly
