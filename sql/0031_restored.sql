@@ -64,4 +64,4 @@ BEGIN
 END
 $$;
 REVOKE EXECUTE ON FUNCTION nottwice.release_sending FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION nottwice.release_sending TO nottwice_support, nottwice_admin;
+GRANT EXECUTE ON FUNCTION nottwice.release_sending TO nottwice_admin;

@@ -134,10 +134,11 @@ def _release(held: restored.Held) -> None:
             )
             components.reason(WHY, key="why_release")
             st.caption("Only when the other one is off for good. The same is nottwice release.")
-            st.form_submit_button("Let it send again", on_click=_let_go)
+            st.form_submit_button("Let it send again", on_click=_let_go, args=(held.releases,))
 
 
-def _let_go() -> None:
+def _let_go(releases: int) -> None:
+    """`releases` before this one: a later hold is another form, even with the same words."""
     way, why = st.session_state["release_way"], _why("why_release")
     if way is None or not why:
         st.session_state[SAID] = session.Refused("Please say what happened before, and why.")
@@ -147,7 +148,7 @@ def _let_go() -> None:
         restored.RELEASE,
         1,
         lambda tx, act: restored.release(tx, act, whole=whole),
-        form=session.form_id(restored.RELEASE, way, why),
+        form=session.form_id(restored.RELEASE, releases, way, why),
         why=why,
         entity="installation",
     )

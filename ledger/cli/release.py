@@ -27,7 +27,7 @@ def release(
 
     Such a ledger does not know what went out since the backup was made. Each send that waits in it is therefore treated as one
     that may have gone out: where its provider's key still protects it, it is tried again with that key; all others wait
-    for a person on the review desk. With --whole, none is. Support and admins may.
+    for a person on the review desk. With --whole, none is. An admin may.
     """
     with sentences():
         from ledger.settings import load

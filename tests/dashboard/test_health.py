@@ -151,6 +151,20 @@ def test_an_admin_releases_what_was_restored(app: App, house: House) -> None:
     assert entries(house) == [("release sending", "done", "moved whole", "moved last night")]
 
 
+def test_a_later_hold_is_released_by_the_same_words(app: App, house: House) -> None:
+    house.workers(("w-1", 0.5))
+    for _ in range(2):
+        house.run("UPDATE nottwice.installation SET place = 'server 1, database 2, table 3'")
+        session.house().health.forget()
+        at = app("health", person=1, charts=True)
+        (way,) = [one for one in at.radio if one.key == "release_way"]
+        way.set_value(way.options[1])
+        next(one for one in at.text_input if one.key == "why_release").set_value("moved last night")
+        at = next(one for one in at.button if one.label == "Let it send again").click().run()
+        assert any("Done." in one.value for one in at.success)
+    assert entries(house) == [("release sending", "done", "moved whole", "moved last night")] * 2
+
+
 def test_a_month_is_drawn_where_there_is_one(app: App, house: House) -> None:
     assert any("are charted here once a worker" in one.value for one in app("health", person=2).caption)
     house.db.run(lambda tx: samples.take(tx))
