@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import socket
@@ -136,12 +137,21 @@ def refuse_busy_ports(wanted: Iterable[Service]) -> None:
                 f"Port {address.port} is for {other} and for {service.name}. "
                 f"Choose another for one of them, as with NOTTWICE_{service.name.upper()}_PORT."
             )
-        with socket.socket(socket.AF_INET6 if ":" in address.hostname else socket.AF_INET) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # a port in TIME_WAIT is free
-            try:
+        try:
+            with socket.socket(socket.AF_INET6 if ":" in address.hostname else socket.AF_INET) as probe:
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # a port in TIME_WAIT is free
                 probe.bind((address.hostname, address.port))
-            except OSError as error:
-                raise Misconfigured(
-                    f"Port {address.port} cannot be used ({error.strerror}). Stop the program that has it, "
-                    f"or choose another port with NOTTWICE_{service.name.upper()}_PORT."
-                ) from error
+        except OSError as error:
+            why = unusable(error, service.name, address.hostname, address.port)
+            raise Misconfigured(why) from error
+
+
+def unusable(error: OSError, name: str, host: str, port: int) -> str:
+    """Why a process cannot listen there, and what to do: the address may be another machine's, the port taken."""
+    if isinstance(error, socket.gaierror) or error.errno in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT):
+        return (
+            f"[{name}] host is {host}, which is no address of this machine ({error.strerror}). "
+            "Write one that it has, or 0.0.0.0 for all of them."
+        )
+    ours = "Stop what uses it, or choose" if error.errno == errno.EADDRINUSE else "Choose"
+    return f"Port {port} of {host} cannot be used ({error.strerror}). {ours} another port with NOTTWICE_{name.upper()}_PORT."

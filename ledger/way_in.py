@@ -19,19 +19,39 @@ def refuse_open_console(settings: Settings) -> None:
     match settings.console.door:
         case SignInSettings() as sign_in:
             package_folder("authlib")
-            settings.secret(sign_in.client_secret)
+            _secret(settings, "sign_in", "client_secret", sign_in.client_secret)
             _refuse_guessable(settings, "sign_in", "cookie_secret", sign_in.cookie_secret)
         case ProxySettings() as proxy:
             _refuse_guessable(settings, "proxy", "secret", proxy.secret)
+            _refuse_unsendable(settings, proxy.secret)
         case _:
             _refuse_other_address()
 
 
 def _refuse_guessable(settings: Settings, table: str, setting: str, name: str) -> None:
     """Whoever has it can be anybody here."""
-    if len(settings.secret(name)) < SECRET_CHARACTERS_MIN:
+    if len(_secret(settings, table, setting, name).strip()) < SECRET_CHARACTERS_MIN:
         what = f"names the secret {name}, which is shorter than {SECRET_CHARACTERS_MIN} characters; whoever guesses it could be anybody"
         raise Misconfigured(placed(settings.config, ("console", table, setting), what))
+
+
+def _refuse_unsendable(settings: Settings, name: str) -> None:
+    """Blanks around a header's value are taken off on the way, and letters beyond ASCII read anew (RFC 9110, 5.5)."""
+    secret = settings.secret(name)
+    if not (secret.isascii() and secret.isprintable() and secret == secret.strip()):
+        what = (
+            f"names the secret {name}, which no header can carry; use visible ASCII without blanks around it"
+        )
+        raise Misconfigured(placed(settings.config, ("console", "proxy", "secret"), what))
+
+
+def _secret(settings: Settings, table: str, setting: str, name: str) -> str:
+    """Raises Misconfigured, with the line that names it, when it is not to be had."""
+    try:
+        return settings.secret(name)
+    except Misconfigured as error:
+        what = f"cannot be used: {str(error).removesuffix('.')}"
+        raise Misconfigured(placed(settings.config, ("console", table, setting), what)) from None
 
 
 def _refuse_other_address() -> None:

@@ -22,6 +22,7 @@ import uvicorn
 
 from ledger import hangups
 from ledger.errors import LedgerError, Misconfigured
+from ledger.processes import unusable
 from ledger.receiver.app import Door
 from ledger.receiver.log import Lines, flush, note
 from ledger.receiver.sources import adapters
@@ -133,8 +134,5 @@ def listen(settings: Settings) -> socket.socket:
         listener.listen(BACKLOG)
     except OSError as error:
         listener.close()
-        raise Misconfigured(
-            f"Port {port} of {host} cannot be used ({error.strerror}). "
-            "Stop what uses it, or choose another port with NOTTWICE_RECEIVER_PORT."
-        ) from None
+        raise Misconfigured(unusable(error, "receiver", host, port)) from None
     return listener

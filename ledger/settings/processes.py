@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from ledger.records import Role
 from ledger.settings.sign_in import ProxySettings, RolesSettings, SignInSettings, is_loopback
-from ledger.settings.types import Count, Name, Number, PositiveSeconds, Seconds, Table, wrong
+from ledger.settings.types import Count, Host, Name, Number, PositiveSeconds, Seconds, Table, wrong
 
 
 class WorkerSettings(Table):
@@ -45,7 +45,7 @@ class WorkerSettings(Table):
 class ReceiverSettings(Table):
     """`[receiver]`: the front door."""
 
-    host: str = "127.0.0.1"
+    host: Host = "127.0.0.1"
     processes: Count = 1  # of receivers that share the port
     reuse_port: bool = False  # several receivers, started apart, on one port; `processes` does without
     queue_max: Count = 5_000  # requests that wait to be stored; one more is answered 503
@@ -75,7 +75,7 @@ class PersonSettings(Table):
 class ConsoleSettings(Table):
     """`[console]`: where it listens and how people come in. Without sign-in: on this machine only, as one of `people`."""
 
-    host: str = "127.0.0.1"
+    host: Host = "127.0.0.1"
     people: tuple[PersonSettings, ...] = ()
     sign_in: SignInSettings | None = None
     proxy: ProxySettings | None = None
@@ -100,6 +100,14 @@ class ConsoleSettings(Table):
             raise wrong(
                 "host",
                 "reaches beyond this machine, and nobody signs in: whoever comes could act as anybody. Leave it out, "
+                "or add [console.sign_in] or [console.proxy]",
+            )
+        if not self.host:
+            raise wrong("host", "is empty; write 0.0.0.0 for every address of this machine, or leave it out")
+        if self.door is None and self.roles != RolesSettings():
+            raise wrong(
+                "roles",
+                "says as what people come in, and nobody signs in: it would mean nothing. Leave it out, "
                 "or add [console.sign_in] or [console.proxy]",
             )
         if self.door and not (self.roles.emails or self.roles.groups or self.roles.domains):

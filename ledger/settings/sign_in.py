@@ -10,10 +10,19 @@ from urllib.parse import urlsplit
 from pydantic import Field, model_validator
 
 from ledger.records import Role
+from ledger.settings.addresses import is_page
 from ledger.settings.types import Name, Seconds, Table, wrong
 
 HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", re.ASCII)  # a token, RFC 9110 section 5.1
 DISCOVERY = "/.well-known/openid-configuration"  # OpenID Connect Discovery 1.0, section 4
+DOMAIN = re.compile(r"[^\s@.,;:/*]+(\.[^\s@.,;:/*]+)*")  # in any script
+ADDRESS = re.compile(r"\S(.*\S)?@" + DOMAIN.pattern)
+# What browsers and servers say in them is not the proxy's to say (RFC 9110, RFC 6455, RFC 6265).
+NOT_THE_PROXYS = frozenset(
+    ("host", "cookie", "origin", "referer", "connection", "upgrade", "transfer-encoding", "te", "content-length",
+     "content-type", "accept", "accept-encoding", "accept-language", "user-agent", "sec-websocket-key",
+     "sec-websocket-version", "sec-websocket-protocol", "sec-websocket-extensions")
+)  # fmt: skip
 CALLBACK = "/oauth2callback"  # the one address to which Streamlit lets a provider send people back
 
 
@@ -41,11 +50,18 @@ def origin_of(url: str) -> str:
 
 def _refuse_unsafe(name: str, url: str) -> None:
     origin = origin_of(url)
-    if not origin:
+    if not origin or not is_page(url):
         raise wrong(name, "is no address; write it whole, as https://desk.example.com")
     if origin.startswith("http://") and not is_loopback(urlsplit(url).hostname or ""):
         raise wrong(
             name, "must begin with https:// unless it is on this machine: whoever listens could come in"
+        )
+
+
+def _refuse_no_domain(domains: tuple[str, ...]) -> None:
+    if not all(map(DOMAIN.fullmatch, domains)):
+        raise wrong(
+            "email_domains", "holds what is no domain; write each as example.com, without @ and blanks"
         )
 
 
@@ -64,7 +80,7 @@ class RolesSettings(Table):
             for name in getattr(self, table):
                 if folded.count(name.casefold()) > 1:
                     raise wrong((table, name), "stands here twice; capital letters make no difference")
-                if ("@" in name) != (table == "emails"):
+                if not (ADDRESS if table == "emails" else DOMAIN).fullmatch(name):
                     form = (
                         "an address, as ana@example.com" if table == "emails" else "a domain, as example.com"
                     )
@@ -92,6 +108,8 @@ class SignInSettings(Table):
     def _is_usable(self) -> Self:
         for name in ("issuer", "redirect_url", *(["metadata_url"] if self.metadata_url else [])):
             _refuse_unsafe(name, getattr(self, name))
+        if "?" in self.issuer or "#" in self.issuer:  # OpenID Connect Core 1.0, section 1.2
+            raise wrong("issuer", "holds ? or #, which no issuer does; no token would be of it")
         if (
             urlsplit(self.redirect_url).path != CALLBACK
             or "?" in self.redirect_url
@@ -100,6 +118,7 @@ class SignInSettings(Table):
             raise wrong(
                 "redirect_url", f"must be the console's address with {CALLBACK} after it and nothing else"
             )
+        _refuse_no_domain(self.email_domains)
         if "openid" not in self.scope.split():
             raise wrong("scope", "must hold openid; without it the provider says nothing about the person")
         if self.email_domains and not self.verified_claim:
@@ -115,6 +134,12 @@ class SignInSettings(Table):
     def origin(self) -> str:
         """The console as people's browsers know it."""
         return origin_of(self.redirect_url)
+
+
+def _is_path(address: str) -> bool:
+    """A path of the same host, and nothing that a browser takes for another one: no `//`, no `\\`, no blank."""
+    plain = address.isprintable() and " " not in address and "\\" not in address
+    return plain and address.startswith("/") and not address.startswith("//")
 
 
 class ProxySettings(Table):
@@ -134,13 +159,20 @@ class ProxySettings(Table):
     @model_validator(mode="after")
     def _is_usable(self) -> Self:
         _refuse_unsafe("url", self.url)
+        if self.url.rstrip("/").count("/") > 2 or "?" in self.url or "#" in self.url:
+            raise wrong(
+                "url", "must be the console's address with nothing after it, as https://desk.example.com"
+            )
+        _refuse_no_domain(self.email_domains)
         headers = [name for name in type(self).model_fields if name.endswith("_header")]
         for name in headers:
             if not HEADER.fullmatch(getattr(self, name)):
                 raise wrong(name, "is no name of a header")
+            if getattr(self, name).casefold() in NOT_THE_PROXYS:
+                raise wrong(name, "is a header of browsers and servers; name one that the proxy alone writes")
         if len({getattr(self, name).casefold() for name in headers}) < len(headers):
             raise wrong("secret_header", "and the other headers must be five different ones")
-        if self.sign_out_url and not self.sign_out_url.startswith("/") and not origin_of(self.sign_out_url):
+        if self.sign_out_url and not (_is_path(self.sign_out_url) or is_page(self.sign_out_url)):
             raise wrong("sign_out_url", "is no address; write /oauth2/sign_out, or one with https://")
         return self
 

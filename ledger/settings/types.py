@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from ipaddress import ip_address
 from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
@@ -30,6 +31,23 @@ def wrong(name: str | tuple[str, ...], what: str) -> PydanticCustomError:
     return PydanticCustomError("wrong", "{what}", {"what": what, "inner": inner})
 
 
+HOST = re.compile(r"[A-Za-z0-9_-]{1,63}(\.[A-Za-z0-9_-]{1,63})*\.?", re.ASCII)
+
+
+def _host(value: Any) -> Any:
+    """What a socket can be bound to: an address, or a name. Empty is left to whoever has the setting."""
+    if not isinstance(value, str) or not value or HOST.fullmatch(value):
+        return value
+    try:
+        ip_address(value)
+    except ValueError:
+        raise wrong(
+            (), "is no address to listen on; write 127.0.0.1, 0.0.0.0, :: without brackets, or a name"
+        ) from None
+    return value
+
+
+Host = Annotated[str, BeforeValidator(_host)]
 SPAN = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]+)", re.ASCII)
 UNITS_S = {"s": 1.0, "min": 60.0, "h": 3600.0, "d": 86_400.0}
 

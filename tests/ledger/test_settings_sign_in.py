@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import socket
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,24 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ('[console]\nhost = "desk.local"\n', "line 2: [console] host reaches beyond this machine"),
         ('[console]\nhost = "localhost.evil.example"\n', "line 2: [console] host reaches beyond this machine"),
         ('[console]\nhost = "192.168.1.4"\n', "line 2: [console] host reaches beyond this machine"),
+        ('[console]\nhost = "[::1]"\n', "line 2: [console] host is no address to listen on"),
+        ('[console]\nhost = "[::]"\n' + OIDC + ROLES, "line 2: [console] host is no address to listen on"),
+        ('[console]\nhost = "unix:///x"\n' + OIDC + ROLES, "line 2: [console] host is no address to listen on"),
+        ('[console]\nhost = "a..b"\n' + OIDC + ROLES, "line 2: [console] host is no address to listen on"),
+        ('[receiver]\nhost = "[::1]"\n', "line 2: [receiver] host is no address to listen on"),
+        ('[console]\nhost = ""\n' + OIDC + ROLES, "line 2: [console] host is empty"),
+        (ROLES, "line 1: [console] roles says as what people come in, and nobody signs in: it would mean nothing."),
+        (OIDC.replace("id.example.com", "id.example.com/a b") + ROLES, "line 2: [console.sign_in] issuer is no address"),
+        (OIDC.replace("id.example.com", "id.example.com?a=b") + ROLES, "line 2: [console.sign_in] issuer holds ? or #"),
+        (OIDC + 'email_domains = ["@x.example"]\n' + ROLES, "line 7: [console.sign_in] email_domains holds what is no domain"),
+        (PROXY + 'email_domains = ["a.example", " x.example"]\n' + ROLES, "line 5: [console.proxy] email_domains holds what"),
+        (PROXY + '[console.roles]\ndomains = { " x.example" = "viewer" }\n', "is not a domain, as example.com"),
+        (PROXY + '[console.roles]\nemails = { "a@x.example " = "viewer" }\n', "is not an address, as ana@example.com"),
+        (PROXY.replace("example.com", "example.com/desk") + ROLES, "line 4: [console.proxy] url must be the console's address"),
+        (PROXY + 'user_header = "Host"\n' + ROLES, "line 5: [console.proxy] user_header is a header of browsers and servers"),
+        (PROXY + 'secret_header = "Cookie"\n' + ROLES, "line 5: [console.proxy] secret_header is a header of browsers and"),
+        (PROXY + 'sign_out_url = "//evil.example"\n' + ROLES, "line 5: [console.proxy] sign_out_url is no address"),
+        (PROXY + "sign_out_url = '/\\evil.example'\n" + ROLES, "line 5: [console.proxy] sign_out_url is no address"),
         (OIDC + PROXY + ROLES, "line 7: [console] proxy cannot stand beside [console.sign_in]"),
         (OIDC, "[console] roles gives nobody a role, so nobody could come in"),
         (PROXY, "[console] roles gives nobody a role, so nobody could come in"),
@@ -102,12 +121,44 @@ def test_a_secret_that_could_be_guessed_is_refused_without_being_repeated(
 ) -> None:
     file.write_text(door + ROLES)
     monkeypatch.setenv("NOTTWICE_SECRET_CLIENT", LONG)
-    with pytest.raises(Misconfigured, match=f"The secret {name.lower()} is nowhere"):
+    with pytest.raises(Misconfigured, match=f"The secret {name.lower()} is nowhere") as refused:
+        processes.console(load())
+    assert re.search(
+        r"nottwice.toml, line \d: \[console\.\w+\] \w*secret cannot be used: ", str(refused.value)
+    )
+    monkeypatch.setenv(f"NOTTWICE_SECRET_{name}", " " * 40)
+    with pytest.raises(Misconfigured, match="shorter than 32 characters"):
         processes.console(load())
     monkeypatch.setenv(f"NOTTWICE_SECRET_{name}", "sesame")
     with pytest.raises(Misconfigured, match="shorter than 32 characters") as refused:
         processes.console(load())
     assert "sesame" not in str(refused.value) and ", line " in str(refused.value)
+
+
+@pytest.mark.parametrize("secret", [f"{LONG}\n", f" {LONG}", "ä" * 40, f"{LONG}\x7f"])
+def test_a_secret_that_no_header_carries_is_refused_with_its_line(
+    file: Path, monkeypatch: pytest.MonkeyPatch, secret: str
+) -> None:
+    file.write_text(PROXY + ROLES)
+    monkeypatch.setenv("NOTTWICE_SECRET_SHARED", secret)
+    with pytest.raises(
+        Misconfigured, match=r"line 3: \[console.proxy\] secret names the secret shared, which no"
+    ):
+        processes.console(load())
+
+
+def test_an_address_of_another_machine_is_not_called_a_busy_port(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that is for documents (RFC 5737), so no machine has it; and what the system says of an unknown name."""
+    file.write_text('[console]\nhost = "192.0.2.1"\n' + PROXY + ROLES)
+    monkeypatch.setenv("NOTTWICE_SECRET_SHARED", LONG)
+    with pytest.raises(Misconfigured) as refused:
+        processes.refuse_busy_ports([processes.console(load())])
+    unknown = processes.unusable(socket.gaierror(-2, "Name or service not known"), "console", "desk", 8501)
+    for said, host in ((str(refused.value), "192.0.2.1"), (unknown, "desk")):
+        assert f"[console] host is {host}, which is no address of this machine" in said
+        assert "port" not in said
 
 
 @pytest.mark.parametrize(("address", "refused"), [("0.0.0.0", True), ("::", True), ("127.0.0.1", False)])
