@@ -7,12 +7,15 @@ holds it by itself (sql/0036): every act counts, in the console and at the comma
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
 
 from ledger import audit, by_hand, recovery
 from ledger.database import Transaction
-from ledger.deciding import first
+from ledger.deciding import first, must_be_somebody_else
 from ledger.errors import Incomplete, NotAllowed, NotNow
 from ledger.records import Act, Person
 
@@ -28,7 +31,11 @@ LISTED_MAX = 2_000  # events of one request
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A list that waits for a second person, or was agreed to. `rows` are events, each with the version that was seen."""
+    """A list that waits for a second person, or was agreed to. `rows` are events, each with the version that was seen.
+
+    Of one that was agreed to before, `rows` are those that still stand as they were listed, and `behind` is how many do not;
+    None of any other.
+    """
 
     id: int
     act: str
@@ -38,6 +45,7 @@ class Request:
     asked_by: str
     requested_at: datetime
     expires_at: datetime
+    behind: int | None = None
 
 
 def second_because(tx: Transaction, person: Person, n: int) -> str:
@@ -54,11 +62,13 @@ def second_because(tx: Transaction, person: Person, n: int) -> str:
 def ask(tx: Transaction, deed: str, rows: Sequence[tuple[int, int]], act: Act, *, expires_s: float) -> int:
     """Ask a second person; nothing is done with the events until one agrees. Returns the request's id.
 
-    Raises NotAllowed, Incomplete without a reason, NotNow for an empty or too long list, AlreadyDecided.
+    Raises NotAllowed, Incomplete without a reason, AlreadyDecided, and NotNow for a list that is empty or too long, names an
+    event twice, or one that does not exist.
     """
     _may(act)
     if not rows or len(rows) > LISTED_MAX:
         raise NotNow(f"A request names 1 to {LISTED_MAX:,} events; these are {len(rows):,}. Choose less.")
+    _must_be_events(tx, [event_id for event_id, _ in rows])
     audit.refuse_second_use(tx, act)
     asked = tx.one(
         """INSERT INTO nottwice.stuck_requests (act, event_ids, versions, why, requested_by, expires_at)
@@ -86,10 +96,14 @@ def ask(tx: Transaction, deed: str, rows: Sequence[tuple[int, int]], act: Act, *
 
 
 def agree(tx: Transaction, request_id: int, act: Act) -> Request:
-    """The second person's word. The list is theirs to carry out then, within an hour. Raises NotAllowed for who asked."""
+    """The second person's word. The list is theirs to carry out then, within an hour. Raises NotAllowed for who asked.
+
+    Who agreed and was interrupted gets what is left of the list by the same word again; nothing new is decided then.
+    """
+    if left := _carried_on(tx, request_id, act):
+        return left
     request = _held(tx, request_id, act)
-    if request.requested_by == act.person.id:
-        raise NotAllowed("You asked for this yourself. Somebody else must agree.")
+    must_be_somebody_else(tx, request.requested_by, act)
     _decide(tx, request, act, "agreed")
     return request
 
@@ -117,6 +131,49 @@ def waiting(tx: Transaction) -> list[Request]:
     """Those that a second person is waited for, the oldest first."""
     rows = tx.all(OPEN + "WHERE r.decision IS NULL AND r.expires_at > now() ORDER BY r.id LIMIT 20")
     return [_request(row) for row in rows]
+
+
+AGREED = "WHERE r.decision = 'agreed' AND r.decided_by = :person AND r.decided_at > now() - interval '1 hour'"
+AS_LISTED = """
+SELECT e.id FROM unnest(CAST(:ids AS bigint[]), CAST(:versions AS bigint[])) AS l(id, version)
+JOIN nottwice.events e ON e.id = l.id AND e.version = l.version
+"""
+
+
+def unfinished(tx: Transaction, person: Person) -> list[Request]:
+    """Those that this person agreed to within the hour, of which not all were carried out, or changed, by now."""
+    rows = tx.all(OPEN + AGREED + " ORDER BY r.id LIMIT 20", person=person.id)
+    return [left for row in rows if (left := _left(tx, row))]
+
+
+def _carried_on(tx: Transaction, request_id: int, act: Act) -> Request | None:
+    _may(act)
+    row = tx.first(OPEN + AGREED + " AND r.id = :id", id=request_id, person=act.person.id)
+    return _left(tx, row) if row else None
+
+
+def _left(tx: Transaction, row: sa.Row[Any]) -> Request | None:
+    """What still stands as it was listed: whatever is carried out has another version, and so has what changed."""
+    request = _request(row)
+    there = tx.all(AS_LISTED, ids=list(row.event_ids), versions=list(row.versions))
+    still = {one.id for one in there}
+    rows = tuple(pair for pair in request.rows if pair[0] in still)
+    return replace(request, rows=rows, behind=len(request.rows) - len(rows)) if rows else None
+
+
+def _must_be_events(tx: Transaction, ids: Sequence[int]) -> None:
+    if len(set(ids)) < len(ids):
+        raise NotNow("An event stands on this list twice. Nothing was asked.")
+    there = {
+        row.id for row in tx.all("SELECT id FROM nottwice.events WHERE id = ANY (:ids)", ids=_storable(ids))
+    }
+    if missing := [n for n in ids if n not in there]:
+        raise NotNow(f"Event {missing[0]} does not exist. Nothing was asked.")
+
+
+def _storable(ids: Sequence[int]) -> list[int]:
+    """Without what is no number of a row by its size already."""
+    return [n for n in ids if 0 < n < 2**63]
 
 
 def _may(act: Act) -> None:

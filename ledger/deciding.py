@@ -74,6 +74,16 @@ def may_decide(act: Act) -> None:
         raise NotAllowed("You can read this. Support or admin decides.")
 
 
+def must_be_somebody_else(tx: Transaction, asked_by: int, act: Act) -> None:
+    """Raises NotAllowed for who asked, also where they signed in another way since: the same address is the same person."""
+    if asked_by == act.person.id:
+        raise NotAllowed("You asked for this yourself. Somebody else must agree.")
+    if tx.one("SELECT nottwice.same_human(:one, :other) AS same", one=asked_by, other=act.person.id).same:
+        raise NotAllowed(
+            "You asked for this yourself, signed in another way with the same e-mail address. Somebody else must agree."
+        )
+
+
 def must_be_complete(act: Act, found: Finding | None = None, decision: Decision | None = None) -> None:
     """What was looked at is always said; why, unless the choice follows a proof."""
     missing = [] if act.looked_at else ["what you looked at"]

@@ -20,8 +20,9 @@ from ledger.deciding import (
     may_decide,
     must_be_complete,
     must_be_in_time,
+    must_be_somebody_else,
 )
-from ledger.errors import NotAllowed, NotNow, Stale
+from ledger.errors import NotNow, Stale
 from ledger.records import Act, Seen, Settled
 from ledger.states import ActionState
 
@@ -71,8 +72,7 @@ def agree(tx: Transaction, request_id: int, act: Act, *, wait_s: float = 15.0) -
     Raises NotAllowed for who asked, Stale when the send changed since it was asked, and as every decision.
     """
     request = _open_request(tx, request_id, act)
-    if request.requested_by == act.person.id:
-        raise NotAllowed("You asked for this yourself. Somebody else must agree.")
+    must_be_somebody_else(tx, request.requested_by, act)
     seen = Seen(request.action_version, bytes(request.content_digest))
     row, found = before(tx, request.action_id, act, seen, ActionState.NEEDS_REVIEW)
     must_be_complete(act)

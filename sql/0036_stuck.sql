@@ -79,12 +79,28 @@ $$;
 CREATE CONSTRAINT TRIGGER a_stuck_request_has_its_audit_row AFTER INSERT OR UPDATE ON nottwice.stuck_requests
     DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION nottwice.a_stuck_request_is_audited();
 
--- Whether an act on an event belongs to a list that this person agreed to within the hour.
-CREATE FUNCTION nottwice.was_agreed(act text, event bigint, person bigint, detail text) RETURNS boolean
+-- Once, in time, and at the time of this very transaction: an answer is never taken back, and never reaches ahead.
+CREATE FUNCTION nottwice.a_stuck_answer_is_in_time() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = nottwice, pg_temp AS $$
+BEGIN
+    IF nottwice.a_person_acts() AND (
+        OLD.decision IS NOT NULL OR OLD.expires_at <= now() OR NEW.decision IS NULL
+        OR NEW.decided_by IS NULL OR NEW.decided_at <> now() OR NEW.version <> OLD.version + 1) THEN
+        RAISE EXCEPTION 'a request is answered once, and in time: %', NEW.id USING ERRCODE = 'insufficient_privilege';
+    END IF;
+    RETURN NEW;
+END
+$$;
+CREATE TRIGGER a_stuck_request_is_answered_once BEFORE UPDATE ON nottwice.stuck_requests
+    FOR EACH ROW EXECUTE FUNCTION nottwice.a_stuck_answer_is_in_time();
+
+-- Whether an act on an event, as it was when it was listed, belongs to a list that this person agreed to within the hour.
+CREATE FUNCTION nottwice.was_agreed(act text, event bigint, seen_version bigint, person bigint, detail text) RETURNS boolean
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = nottwice, pg_temp AS $$
-    SELECT EXISTS (SELECT FROM nottwice.stuck_requests r
+    SELECT EXISTS (SELECT FROM nottwice.stuck_requests r, unnest(r.event_ids, r.versions) AS l(event_id, version)
                    WHERE detail = 'request ' || r.id AND r.decision = 'agreed' AND r.decided_by = person AND r.act = was_agreed.act
-                     AND event = ANY (r.event_ids) AND r.decided_at > now() - interval '1 hour')
+                     AND l.event_id = event AND l.version = seen_version
+                     AND r.decided_at > now() - interval '1 hour' AND r.decided_at <= now())
 $$;
 REVOKE EXECUTE ON FUNCTION nottwice.was_agreed FROM PUBLIC;
 
@@ -99,12 +115,19 @@ REVOKE EXECUTE ON FUNCTION nottwice.acted_alone FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION nottwice.acted_alone
     TO nottwice_viewer, nottwice_support, nottwice_engineer, nottwice_auditor, nottwice_admin;
 
--- Held against another act of the same person at the same moment.
+-- Held against another act of the same person at the same moment. What a person does with an event has one of three names,
+-- so that none goes uncounted; what a worker notes of a run, in the name of who asked, was counted when it was asked for.
 CREATE FUNCTION nottwice.many_events_take_two_people() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = nottwice, pg_temp AS $$
 BEGIN
+    IF NEW.act NOT IN ('try again', 'set aside', 'hand back') THEN
+        IF nottwice.a_person_acts() THEN
+            RAISE EXCEPTION 'no person changes an event by such an act: event %', NEW.entity_id USING ERRCODE = 'insufficient_privilege';
+        END IF;
+        RETURN NULL;
+    END IF;
     IF NEW.detail LIKE 'request %' THEN
-        IF NOT nottwice.was_agreed(NEW.act, NEW.entity_id, NEW.person_id, NEW.detail) THEN
+        IF NOT nottwice.was_agreed(NEW.act, NEW.entity_id, NEW.entity_version - 1, NEW.person_id, NEW.detail) THEN
             RAISE EXCEPTION 'nobody agreed to this: event %, %', NEW.entity_id, NEW.detail USING ERRCODE = 'insufficient_privilege';
         END IF;
         RETURN NULL;
@@ -117,6 +140,5 @@ BEGIN
 END
 $$;
 CREATE TRIGGER many_events_take_a_second_person AFTER INSERT ON nottwice.audit FOR EACH ROW
-    WHEN (NEW.entity = 'event' AND NEW.outcome = 'done' AND NEW.person_id IS NOT NULL AND NEW.entity_version IS NOT NULL
-          AND NEW.act IN ('try again', 'set aside', 'hand back'))
+    WHEN (NEW.entity = 'event' AND NEW.outcome = 'done' AND NEW.person_id IS NOT NULL AND NEW.entity_version IS NOT NULL)
     EXECUTE FUNCTION nottwice.many_events_take_two_people();

@@ -27,16 +27,32 @@ CREATE FUNCTION nottwice.second_person_above() RETURNS integer LANGUAGE sql STAB
     SELECT coalesce((SELECT l.second_person_above FROM nottwice.reprocess_limit l), 100)
 $$;
 
--- At commit, when its list stands: a run has the rows that it says, and is small enough where it names no second person.
+-- With each row: a run has no more of them than it says, whenever its transaction lets constraints be checked.
+CREATE FUNCTION nottwice.a_run_has_the_rows_it_says() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = nottwice, pg_temp AS $$
+DECLARE
+    more bigint;
+BEGIN
+    SELECT r.id INTO more FROM nottwice.reprocess_runs r
+    WHERE r.id IN (SELECT n.run_id FROM new_rows n)
+      AND (SELECT count(*) FROM nottwice.reprocess_rows w WHERE w.run_id = r.id AND w.state = 'waiting') > r.row_count
+    LIMIT 1;
+    IF FOUND THEN
+        RAISE EXCEPTION 'run % has more rows than it says', more USING ERRCODE = 'integrity_constraint_violation';
+    END IF;
+    RETURN NULL;
+END
+$$;
+CREATE TRIGGER a_run_takes_no_more_rows_than_it_says AFTER INSERT ON nottwice.reprocess_rows
+    REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION nottwice.a_run_has_the_rows_it_says();
+
+-- At commit: a run is small enough where it names no second person.
 -- Held against a second request of the same person at the same moment, as the ledger does it.
 CREATE FUNCTION nottwice.many_rows_take_two_people() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = nottwice, pg_temp AS $$
 DECLARE
     asked bigint;
 BEGIN
-    IF (SELECT count(*) FROM nottwice.reprocess_rows w WHERE w.run_id = NEW.id AND w.state = 'waiting') > NEW.row_count THEN
-        RAISE EXCEPTION 'run % has more rows than it says', NEW.id USING ERRCODE = 'integrity_constraint_violation';
-    END IF;
     IF NEW.needs_second THEN
         RETURN NULL;
     END IF;

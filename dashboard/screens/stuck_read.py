@@ -13,7 +13,7 @@ import streamlit as st
 
 from dashboard import session
 from dashboard.screens.stuck_words import Pace
-from ledger import by_two
+from ledger import by_two, recovery
 from ledger.by_two import Request
 from ledger.views import stuck as views_stuck
 from ledger.views.stuck_found import SEGMENTS, Filter, Place, Segment
@@ -79,11 +79,12 @@ def kept() -> Kept:
     old: Kept | None = st.session_state.get("stuck_kept")
     if old is not None and old.asked == asked and (chosen() or gone() or old.age_s < FRESH_S):
         return old
+    me = session.me() if session.chosen().role in recovery.REQUEUERS else None
     page, sizes, requests = session.read_soon(
         lambda tx: (
             views_stuck.page(tx, asked[0], limits(), asked[1], after=asked[2], most=ROWS_SHOWN),
             views_stuck.sizes(tx, limits(), asked[1]),
-            tuple(by_two.waiting(tx)),
+            (*by_two.waiting(tx), *(by_two.unfinished(tx, me) if me else ())),
         )
     )
     new = Kept(asked, page, sizes, requests, time.monotonic(), (old.number if old else 0) + 1)

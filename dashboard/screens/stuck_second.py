@@ -31,6 +31,9 @@ def panels(now: Kept) -> None:
 
 def _panel(request: Request) -> None:
     deed = DEED_OF[request.act]
+    if request.behind is not None:
+        _interrupted(request, deed, request.behind)
+        return
     own, asks = request.requested_by == session.me().id, wish(deed, len(request.rows))
     st.markdown(
         f"**You asked to {asks}.**" if own else f"**{named(request.asked_by)} asks you to agree: {asks}.**"
@@ -46,6 +49,25 @@ def _panel(request: Request) -> None:
     with st.expander("Which events, and why"):
         st.text(shown(request.why))
         st.text(shown(", ".join(f"{event_id}" for event_id, _ in request.rows[:200])))
+
+
+def _interrupted(request: Request, deed: Deed, behind: int) -> None:
+    """What this person agreed to and did not get through: the rest of it, within the hour."""
+    total = behind + len(request.rows)
+    st.markdown(
+        f"**You agreed to {wish(deed, total)}, and {behind:,} of {total:,} are done, or have changed.**"
+    )
+    st.caption(
+        f"{CONSEQUENCE[deed]} Asked by {named(request.asked_by)}. The rest can be done within an hour of your word."
+    )
+    with st.form(f"stuck_rest_{request.id}", border=False, enter_to_submit=False):
+        why = components.reason("Why? The audit keeps your words.", key=f"stuck_rest_why_{request.id}")
+        goes_on = st.form_submit_button("Do the rest", type="primary")
+    if goes_on and not why.strip():
+        st.warning("Nothing was done. Please say why.", icon=":material/edit:")
+    elif goes_on:
+        _rest(request, deed, why)
+        st.rerun()
 
 
 def wish(deed: Deed, n: int) -> str:
@@ -86,6 +108,10 @@ def _agree(request: Request, deed: Deed, why: str) -> None:
         st.session_state["stuck_asked"] = ("declined", result)
         stuck_read.again()
         return
+    _rest(request, deed, why)
+
+
+def _rest(request: Request, deed: Deed, why: str) -> None:
     stuck_done.one_by_one(
         deed, [(f"event {row[0]}", partial(_one, request, row, why)) for row in request.rows]
     )

@@ -38,11 +38,13 @@ def retry(
         bool, typer.Option("--dry-run", help="Show what would be tried, and change nothing.")
     ] = False,
     agree: Annotated[
-        int,
+        int | None,
         typer.Option(
-            metavar="REQUEST", help="Agree to the list that somebody else asked for, and carry it out."
+            parser=number,
+            metavar="REQUEST",
+            help="Agree to the list that somebody else asked for, and carry it out; again, to carry on where that was stopped.",
         ),
-    ] = 0,
+    ] = None,
 ) -> None:
     """Try events again that were set aside, in a named person's name.
 
@@ -140,8 +142,12 @@ def _agree(settings: Settings, request_id: int, who: str, reason: str) -> int:
         tried = list(retrying.carried_out(database, request, person, reason, lambda done: advance(done, n)))
     refused = [one for one in tried if one.refusal]
     _tell_refused(refused)
-    done = f"Agreed to request {request_id} of {plain(request.asked_by)}, as {plain(given.name)}"
-    tell(f"{done}: {n - len(refused)} done ({request.act}).")
+    whose = f"request {request_id} of {plain(request.asked_by)}, as {plain(given.name)}"
+    again = request.behind is not None
+    before = f"; {request.behind} were done before, or had changed" if again else ""
+    tell(
+        f"{'Carried on with' if again else 'Agreed to'} {whose}: {n - len(refused)} done ({request.act}){before}."
+    )
     return len(refused)
 
 

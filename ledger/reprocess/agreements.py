@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from ledger import audit
 from ledger.database import Transaction
-from ledger.deciding import first
+from ledger.deciding import first, must_be_somebody_else
 from ledger.errors import AlreadyDecided, Incomplete, NotAllowed, NotNow, Stale
 from ledger.records import Act, Role
 from ledger.records.reprocess import RunMode, RunState
@@ -34,8 +34,7 @@ def agree(tx: Transaction, run_id: int, act: Act) -> int:
     if act.person.role not in agreers:
         raise NotAllowed(f"You can read this. {roles(agreers)} agrees to it.")
     run = _held(tx, run_id, act)
-    if run.requested_by == act.person.id:
-        raise NotAllowed("You asked for this yourself. Somebody else must agree.")
+    must_be_somebody_else(tx, run.requested_by, act)
     if not act.reason.strip():
         raise Incomplete("Nothing was begun. Please say why.")
     _must_wait(tx, run)

@@ -9,9 +9,9 @@ import sqlalchemy as sa
 
 from ledger import audit
 from ledger.database import Transaction
-from ledger.deciding import first, may_decide, must_be_complete
+from ledger.deciding import first, may_decide, must_be_complete, must_be_somebody_else
 from ledger.decisions import WORDS
-from ledger.errors import NotAllowed, NotNow
+from ledger.errors import NotNow
 from ledger.records import Act, Decision, Person, Seen
 from ledger.records.together import Listed, ListState, Shared, Terms
 from ledger.together.deciding import LIST_MAX, Judged, carry_out, judged, nothing_can_be_done
@@ -80,8 +80,7 @@ def agree(tx: Transaction, list_id: int, act: Act, *, wait_s: float = 15.0) -> S
     Raises NotAllowed for who asked, AlreadyDecided, NotNow when it ran out or nothing of it stands as it was, Incomplete.
     """
     found = _open(tx, list_id, act)
-    if found.requested_by == act.person.id:
-        raise NotAllowed("You asked for this yourself. Somebody else must agree.")
+    must_be_somebody_else(tx, found.requested_by, act)
     must_be_complete(act)
     decision = Decision(found.decision)
     all_of_it = judged(tx, _listed(tx, list_id), decision, wait_s, list_id)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from ledger import people, recovery
+from dashboard import session
+from ledger import by_two, people, recovery
 from ledger.database import Database
 from ledger.records import Act, Person, Role
 from tests.dashboard.conftest import App
@@ -282,6 +284,28 @@ def test_c9_above_the_number_somebody_else_agrees_and_it_is_done(
         == [("asked a second person: try again", "done"), ("agreed: try again", "done")]
         + [("try again", "done")] * 30
     )
+
+
+def test_c9_who_agreed_and_was_interrupted_does_the_rest(app: App, stuck: Stuck) -> None:
+    ids = many_failed(stuck, 30, above=20)
+    eva = app("stuck", person=ENGINEER, show="aside")
+    eva.button(key="stuck_do_all").click().run()
+    eva.text_input(key="stuck_why_bar_again").input("the shop answers")
+    next(b for b in eva.button if b.label == "Ask a second person").click().run()
+    console, given = session.house().database, session.house().settings.console.people[ADMIN]
+    who = console.run(lambda tx: people.local(tx, given))
+    word, one = (Act(who, uuid4(), "I looked") for _ in range(2))
+    request = console.run(lambda tx: by_two.agree(tx, 1, word), role=who.role)
+    console.run(lambda tx: by_two.carry_out(tx, request, *request.rows[0], one), role=who.role)
+    bo = app("stuck", person=ADMIN, show="aside")
+    assert "You agreed to try 30 events again, and 1 of 30 are done, or have changed." in words(bo)
+    assert "and 1 of 30 are done" not in words(app("stuck", person=ENGINEER, show="aside"))
+    bo.text_input(key="stuck_rest_why_1").input("the rest of it")
+    next(b for b in bo.button if b.label == "Do the rest").click().run()
+    assert "29 pieces of work were tried again. Each has its entry in the audit." in words(bo)
+    assert {stuck.book.event(n).state for n in ids} == {"pending"} and "Do the rest" not in [
+        b.label for b in bo.button
+    ]
 
 
 # ── One event in its drawer ───────────────────────────────────────────────────────────────────────────

@@ -8,7 +8,7 @@ from uuid import uuid4
 import pytest
 from sqlalchemy.exc import DBAPIError
 
-from ledger import actions, answers, decisions
+from ledger import actions, answers, decisions, people
 from ledger.errors import AlreadyDecided, Incomplete, NotAllowed, NotNow, Stale
 from ledger.records import Act, Decision, Evidence, NotSent, Person, PointsTo, Role, Settled
 from ledger.states import ActionState
@@ -78,6 +78,23 @@ def test_nobody_agrees_with_himself(sends: Sends) -> None:
     with pytest.raises(NotAllowed, match="yourself"):
         agree(sends, request_id, ann)
     assert sends.state(action_id) is S.NEEDS_REVIEW
+
+
+def test_nobody_agrees_with_himself_signed_in_another_way(sends: Sends) -> None:
+    """By the ledger in words, and by the database, whoever writes it."""
+    action_id, ann = sends.uncertain(), sends.person("Ann")
+    twin = sends.by_console.run(
+        lambda tx: people.person(tx, "https://id.example", "7", "Ann L", "ANN@Example.com", Role.ADMIN)
+    )
+    request_id = ask(sends, action_id, ann)
+    with pytest.raises(NotAllowed, match="signed in another way with the same e-mail address"):
+        agree(sends, request_id, twin)
+    sql = """UPDATE nottwice.requests SET decision = 'agreed', decided_at = now(), decided_by = :who, version = version + 1
+             WHERE id = :id"""
+    with pytest.raises(DBAPIError, match="under another sign-in"):
+        sends.by_owner.run(lambda tx: tx.execute(sql, id=request_id, who=twin.id) and None)
+    assert sends.state(action_id) is S.NEEDS_REVIEW
+    assert agree(sends, request_id, sends.person("Bo")).state is S.APPROVED
 
 
 def test_the_database_refuses_an_agreement_with_oneself(sends: Sends) -> None:

@@ -204,6 +204,7 @@ def test_by_sql_many_rows_of_one_person_take_a_second_one(shop: Shop) -> None:
     assert (asked.state, "together more than 3" in asked.second_because) == ("waiting", True)
     assert "takes a second person" in _forged(shop, rows=2, says=2)
     assert "more rows than it says" in _forged(shop, rows=2, says=1)
+    assert "more rows than it says" in _forged(shop, rows=1, says=1, more=2)
     assert shop.workshop.value("SELECT count(*) FROM nottwice.reprocess_runs") == 2
 
 
@@ -216,14 +217,17 @@ ROW = """INSERT INTO nottwice.reprocess_rows (run_id, event_id, state)
          SELECT :run, id, 'waiting' FROM nottwice.events ORDER BY id LIMIT :rows"""
 
 
-def _forged(shop: Shop, *, rows: int, says: int) -> str:
-    """A console that skips the ledger's own question; what the database says to it."""
+def _forged(shop: Shop, *, rows: int, says: int, more: int = 0) -> str:
+    """A console that skips the ledger's own question; what the database says to it. `more` come after all was checked."""
     person = shop.person()
 
     def forge(tx: Transaction) -> None:
         run = tx.one(RUN, person=person.id, says=says).id
         tx.execute(NOTE, person=person.id, run=run, form=uuid4())
         tx.execute(ROW, run=run, rows=rows)
+        if more:
+            tx.execute("SET CONSTRAINTS ALL IMMEDIATE")
+            tx.execute(ROW, run=run, rows=more)
 
     with pytest.raises(DBAPIError) as error:
         shop.by_console.run(forge, role=Role.ENGINEER)

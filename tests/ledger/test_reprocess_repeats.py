@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 from sqlalchemy.exc import DBAPIError
 
-from ledger import answers, audit, reprocess, reveals
+from ledger import answers, audit, people, reprocess, reveals
 from ledger.database import Transaction
 from ledger.errors import AlreadyDecided, Declined, Incomplete, NotAllowed, NotNow
 from ledger.proposals import provider_key
@@ -233,6 +233,19 @@ def test_nothing_goes_out_before_a_second_person_agrees(shop: Shop) -> None:
         ("asked a second person: repeat external actions", "Support"),
         ("agreed: repeat external actions", "Admin"),
     ]
+
+
+def test_who_asked_is_no_second_person_signed_in_another_way(shop: Shop) -> None:
+    (one,) = sent(shop)
+    run = shop.ask(shop.plan(REPEAT, action_ids=(one,)), shop.person(Role.SUPPORT)).run_id
+    twin = shop.by_console.run(
+        lambda tx: people.person(tx, "https://id.example", "7", "Sue", "SUPPORT@Example.com", Role.ADMIN)
+    )
+    assert "signed in another way with the same e-mail address" in shop.refused(reprocess.agree, run, twin)
+    by_twin = {"run": run, "person": twin.id, "role": "admin"}
+    assert "under another sign-in" in denied(shop, Role.ADMIN, NOTE, AGREE, **by_twin)
+    assert shop.state(run) == "waiting"
+    shop.decide(reprocess.agree, run, shop.person(Role.ADMIN))
 
 
 def test_who_waits_too_long_asks_anew_and_a_declined_run_does_nothing(shop: Shop) -> None:

@@ -12,7 +12,7 @@ from ledger import people, retrying
 from ledger.cli import app
 from ledger.database import Database
 from ledger.records import Person, Role
-from ledger.retrying import Filter, Tried, listed, not_set_aside, put_back
+from ledger.retrying import Filter, Tried, ask_second, listed, not_set_aside, put_back
 from tests.fix_events import Ledger
 from tests.fix_home import UNSAFE, Home
 
@@ -211,6 +211,47 @@ def test_what_is_missing_is_said_before_anything_is_done(
     monkeypatch.setenv("NOTTWICE_HOME", str(tmp_path))
     done = CliRunner().invoke(app, ["retry", *arguments])
     assert done.exit_code == 2 and words in done.stderr and done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("typed", ["99999999999999999999", "-1", "0", "seven"])
+def test_what_is_no_number_of_a_request_is_said_in_a_sentence(typed: str) -> None:
+    done = CliRunner().invoke(app, ["retry", "--agree", typed, "--as", "ana", "--reason", "x"])
+    assert (done.exit_code, isinstance(done.exception, SystemExit)) == (2, True)
+    assert "is no number of anything here" in " ".join(done.stderr.replace("│", "").split())
+
+
+def test_who_agreed_and_was_stopped_carries_on_by_the_same_command(
+    book: Ledger, console: Database, login_url: Callable[[str], str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
+    monkeypatch.setenv("NOTTWICE_HOME", str(tmp_path))
+    monkeypatch.setenv("DATABASE_URL", login_url("nottwice_console"))
+    (tmp_path / "nottwice.toml").write_text(UNSAFE + PEOPLE)
+    book.run("INSERT INTO nottwice.reprocess_limit (second_person_above) VALUES (1)")
+    failed(book, "a", "b", "c")
+    chosen = listed(console, Filter())
+    eve = console.run(lambda tx: people.person(tx, "local", "eve", "Eve", "eve@example.com", Role.ENGINEER))
+    bo = console.run(
+        lambda tx: people.person(
+            tx, "local", "bo@example.com", "Bo Lindqvist", "bo@example.com", Role.ENGINEER
+        )
+    )
+    asked = ask_second(console, chosen, eve, "it answers", expires_s=60)
+    assert asked is not None
+    request = retrying.agree(console, asked[0], bo, "I looked")
+    stopped = retrying.carried_out(console, request, bo, "I looked", lambda _: None)
+    assert next(stopped).refusal == ""
+    stopped.close()  # as by a signal, after the first
+
+    def again() -> tuple[int, str]:
+        done = CliRunner().invoke(
+            app, ["retry", "--agree", str(asked[0]), "--as", "bo@example.com", "--reason", "on"]
+        )
+        return done.exit_code, done.stdout
+
+    words = f"Carried on with request {asked[0]} of Eve, as Bo Lindqvist: 2 done (try again); 1 were done before, or had changed.\n"
+    assert again() == (0, words)
+    code, said = again()
+    assert code == 1 and "Bo Lindqvist was first: agreed" in said
 
 
 def test_a_workers_login_may_not_act_for_a_person(

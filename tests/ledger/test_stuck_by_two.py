@@ -10,7 +10,7 @@ from sqlalchemy.exc import DBAPIError
 
 from ledger import audit, by_two, people, recovery
 from ledger.by_two import TRY_AGAIN, Request
-from ledger.database import Database, sqlstate
+from ledger.database import Database, Transaction, sqlstate
 from ledger.errors import AlreadyDecided, Incomplete, NotAllowed, NotNow, Stale
 from ledger.records import Act, Person, Role
 from tests.fix_events import Ledger
@@ -103,7 +103,7 @@ def test_c9_another_person_agrees_and_carries_the_list_out(book: Ledger, console
 
 
 @pytest.mark.parametrize(
-    "how", ["not agreed", "of another list", "somebody else's", "another act", "long ago"]
+    "how", ["not agreed", "of another list", "somebody else's", "another act", "long ago", "another version"]
 )
 def test_nobody_carries_out_what_was_not_agreed(book: Ledger, console: Database, how: str) -> None:
     """Whatever the entry's detail claims: the database looks at the request."""
@@ -122,7 +122,8 @@ def test_nobody_carries_out_what_was_not_agreed(book: Ledger, console: Database,
         console.run(
             lambda tx: audit.done(
                 tx, act(who), claimed, "event", event_id,
-                version=version + 1, before="failed", after="pending", detail=f"request {request_id}",
+                version=version + (2 if how == "another version" else 1), before="failed", after="pending",
+                detail=f"request {request_id}",
             ),
             role=who.role,
         )  # fmt: skip
@@ -173,6 +174,103 @@ def test_a_request_is_declined_withdrawn_or_runs_out(book: Ledger, console: Data
     assert console.run(by_two.waiting, role=bo.role) == []
 
 
+def test_by_sql_a_request_is_answered_once_in_time_and_now(book: Ledger, console: Database) -> None:
+    """With an audit row that says so, too: a second answer, one that comes late, and one that reaches ahead."""
+    rows, eva, bo = failed(book, 1), somebody(console, "Eva"), somebody(console, "Bo")
+    declined, late, early = (asked(console, eva, rows) for _ in range(3))
+    console.run(lambda tx: by_two.decline(tx, declined, act(bo)), role=bo.role)
+    book.run("UPDATE nottwice.stuck_requests SET expires_at = now() WHERE id = :id", id=late)
+    for request_id, version, when in (
+        (declined, 3, "0 s"),
+        (late, 2, "0 s"),
+        (early, 2, "10 years"),
+        (early, 3, "0 s"),
+    ):
+        with pytest.raises(DBAPIError, match="answered once, and in time") as refused:
+            console.run(lambda tx, r=request_id, v=version, w=when: _answers(tx, bo, r, v, w), role=bo.role)  # type: ignore[misc]
+        assert sqlstate(refused.value) == "42501"
+    assert book.value("SELECT count(*) FROM nottwice.stuck_requests WHERE decision = 'agreed'") == 0
+    console.run(lambda tx: _answers(tx, bo, early, 2, "0 s"), role=bo.role)
+
+
+def _answers(tx: Transaction, person: Person, request_id: int, version: int, ahead: str) -> None:
+    audit.done(
+        tx, act(person), "agreed: try again", "request", request_id, version=version, before="waiting", after="agreed"
+    )  # fmt: skip
+    tx.execute(
+        """UPDATE nottwice.stuck_requests SET decision = 'agreed', decided_by = :person, version = :version,
+                  decided_at = now() + CAST(:ahead AS interval) WHERE id = :id""",
+        id=request_id, person=person.id, version=version, ahead=ahead,
+    )  # fmt: skip
+
+
+def test_c9_no_act_on_an_event_goes_uncounted_under_another_name(book: Ledger, console: Database) -> None:
+    rows, eva = failed(book, ABOVE + 1), somebody(console, "Eva")
+    for word in ("whatever", "Try again", "recompute"):
+        with pytest.raises(DBAPIError, match="no person changes an event by such an act") as refused:
+            console.run(lambda tx, w=word: _named(tx, w, rows, act(eva)), role=eva.role)  # type: ignore[misc]
+        assert sqlstate(refused.value) == "42501"
+    assert book.value("SELECT count(*) FROM nottwice.audit") == 0
+
+
+def _named(tx: Transaction, word: str, rows: list[tuple[int, int]], doing: Act) -> None:
+    for event_id, version in rows:
+        audit.done(
+            tx, doing, word, "event", event_id, version=version + 1, before="failed", after="failed", further=True
+        )  # fmt: skip
+    tx.execute(
+        "UPDATE nottwice.events SET version = version + 1 WHERE id = ANY (:ids)", ids=[n for n, _ in rows]
+    )
+
+
+def test_c9_who_agreed_and_was_interrupted_carries_on_within_the_hour(
+    book: Ledger, console: Database
+) -> None:
+    rows, eva, bo = failed(book, 4), somebody(console, "Eva"), somebody(console, "Bo")
+    request_id = asked(console, eva, rows)
+    request = agreed(console, bo, request_id)
+    console.run(lambda tx: by_two.carry_out(tx, request, *rows[0], act(bo)), role=bo.role)
+    book.run("UPDATE nottwice.events SET version = version + 1 WHERE id = :id", id=rows[1][0])
+    left = agreed(console, bo, request_id)
+    assert (left.rows, left.behind, request.behind) == (tuple(rows[2:]), 2, None)
+    assert console.run(lambda tx: by_two.unfinished(tx, bo), role=bo.role) == [left]
+    assert console.run(lambda tx: by_two.unfinished(tx, eva), role=eva.role) == []
+    for who in (eva, somebody(console, "Cy")):
+        with pytest.raises(AlreadyDecided, match="Bo was first"):
+            agreed(console, who, request_id)
+    for row in left.rows:
+        console.run(lambda tx, r=row: by_two.carry_out(tx, left, *r, act(bo)), role=bo.role)  # type: ignore[misc]
+    assert console.run(lambda tx: by_two.unfinished(tx, bo), role=bo.role) == []
+    with pytest.raises(AlreadyDecided, match="Bo was first"):
+        agreed(console, bo, request_id)
+    assert book.value("SELECT count(*) FROM nottwice.audit WHERE entity = 'request'") == 2
+
+
+def test_nobody_carries_on_after_the_hour(book: Ledger, console: Database) -> None:
+    rows, eva, bo = failed(book, 1), somebody(console, "Eva"), somebody(console, "Bo")
+    request_id = asked(console, eva, rows)
+    agreed(console, bo, request_id)
+    book.run("UPDATE nottwice.stuck_requests SET decided_at = now() - interval '61 min'")
+    assert console.run(lambda tx: by_two.unfinished(tx, bo), role=bo.role) == []
+    with pytest.raises(AlreadyDecided, match="Bo was first"):
+        agreed(console, bo, request_id)
+
+
+def test_c9_one_human_signed_in_another_way_is_no_second_person(book: Ledger, console: Database) -> None:
+    """By the ledger in words, and by the database, whatever the ledger says."""
+    bo = console.run(lambda tx: people.person(tx, "local", "bo", "Bo", "Bo@Example.com", Role.ENGINEER))
+    twin = console.run(
+        lambda tx: people.person(tx, "https://id.example", "7", "Bo L", "bo@example.COM ", Role.ADMIN)
+    )
+    request_id = asked(console, bo, failed(book, 1))
+    with pytest.raises(NotAllowed, match="signed in another way with the same e-mail address"):
+        agreed(console, twin, request_id)
+    with pytest.raises(DBAPIError, match="under another sign-in") as refused:
+        console.run(lambda tx: _answers(tx, twin, request_id, 2, "0 s"), role=twin.role)
+    assert sqlstate(refused.value) == "42501"
+    agreed(console, somebody(console, "Eva"), request_id)
+
+
 def test_what_cannot_be_asked(book: Ledger, console: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     rows, eva = failed(book, 2), somebody(console, "Eva")
     with pytest.raises(NotAllowed, match="Engineer or admin"):
@@ -183,3 +281,13 @@ def test_what_cannot_be_asked(book: Ledger, console: Database, monkeypatch: pyte
     for wrong in (rows, []):
         with pytest.raises(NotNow, match="names 1 to 1 events"):
             asked(console, eva, wrong)
+
+
+@pytest.mark.parametrize("wrong", [0, -5, 999_999, 2**62, 2**63, 2**70])
+def test_a_request_names_events_that_exist_each_once(book: Ledger, console: Database, wrong: int) -> None:
+    rows, eva = failed(book, 2), somebody(console, "Eva")
+    with pytest.raises(NotNow, match=f"Event {wrong} does not exist"):
+        asked(console, eva, [*rows, (wrong, 1)])
+    with pytest.raises(NotNow, match="stands on this list twice"):
+        asked(console, eva, [*rows, rows[0]])
+    assert book.value("SELECT count(*) FROM nottwice.stuck_requests") == 0

@@ -9,7 +9,7 @@ from threading import Barrier, Thread
 import pytest
 from sqlalchemy.exc import DBAPIError
 
-from ledger import answers, decisions, together
+from ledger import answers, decisions, people, together
 from ledger.errors import AlreadyDecided, Declined, Incomplete, NotAllowed, NotNow
 from ledger.records import Act, Decision, Evidence, PointsTo, Role, Seen
 from ledger.records.together import Listed, ListState, Shared, Terms
@@ -210,6 +210,22 @@ def test_what_a_person_decided_in_the_last_hour_counts_towards_the_second_person
     late = sends.act(sends.person("Cy"))
     with pytest.raises(AlreadyDecided, match="Bo was first"):
         sends.decide(late, lambda tx: together.disagree(tx, asked.id, late))
+
+
+def test_who_asked_is_no_second_person_signed_in_another_way(sends: Sends) -> None:
+    terms, ann = Terms("one cause", second_person_above=0), sends.person("Ann")
+    ids = [sends.uncertain(KEYLESS)]
+    asked = decide(sends, ids, D.DO_NOT_SEND, sends.act(ann), terms=terms)
+    twin = sends.act(
+        sends.by_console.run(
+            lambda tx: people.person(tx, "https://id.example", "7", "Ann L", "ANN@Example.com", Role.ADMIN)
+        )
+    )
+    with pytest.raises(NotAllowed, match="signed in another way with the same e-mail address"):
+        sends.decide(twin, lambda tx: together.agree(tx, asked.id, twin))
+    assert sends.state(ids[0]) is S.NEEDS_REVIEW
+    word = sends.act(sends.person("Bo"))
+    assert sends.decide(word, lambda tx: together.agree(tx, asked.id, word)).going == 1
 
 
 def test_who_asked_withdraws_and_what_is_waited_for_too_long_runs_out(sends: Sends) -> None:
