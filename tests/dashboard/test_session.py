@@ -124,6 +124,15 @@ def test_without_a_reason_nothing_is_done(
     assert acts(database) == [(WORDS, "refused")]
 
 
+def test_a_reason_is_kept_without_its_control_letters(
+    door: type[Door], send: views_review.Send, database: Database
+) -> None:
+    """PostgreSQL's text holds no NUL: one that came in with what was pasted must not undo the act."""
+    result = door("Ana", Role.SUPPORT).closes(send, why="\x00she\x1b called\x00 ")
+    assert isinstance(result, session.Done)
+    assert database.run(lambda tx: tx.one("SELECT why FROM nottwice.audit")).why == "she called"
+
+
 def test_an_error_changes_nothing_and_is_noted_as_failed(
     door: type[Door], send: views_review.Send, house: House, database: Database
 ) -> None:
