@@ -5,12 +5,23 @@ CREATE FUNCTION nottwice.seconds_since(moment timestamptz) RETURNS double precis
     SELECT CAST(greatest(0, coalesce(extract(epoch FROM now() - moment), 0)) AS double precision)
 $$;
 
+-- What of a recipient is shown to those who may not see whom: of each address the first letter and the domain, and nothing
+-- of the names around them. What holds no address keeps its first letter alone.
+CREATE FUNCTION nottwice.masked(recipient text) RETURNS text LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS $$
+    SELECT coalesce(string_agg(left(ltrim(found[1], '"'), 1) || '•••' || substring(found[1] FROM '@[^@]*$'), ', ' ORDER BY place),
+                    left(recipient, 1) || '•••')
+    FROM regexp_matches(recipient, '(?:"[^"]*"|[^][[:space:]<>(),;:"@]+)@[^][[:space:]<>(),;:"@]+', 'g') WITH ORDINALITY
+         AS each (found, place)
+$$;
+REVOKE EXECUTE ON FUNCTION nottwice.masked FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION nottwice.masked
+    TO nottwice_worker, nottwice_viewer, nottwice_support, nottwice_engineer, nottwice_auditor, nottwice_admin;
+
 -- Recipients and subject as the person who asks may see them: whole, or masked and without the subject.
 CREATE VIEW nottwice.recipients AS
     SELECT c.action_id,
            CASE WHEN seen.whole THEN c.recipients
-                ELSE ARRAY(SELECT left(r, 1) || '•••' || coalesce('@' || nullif(split_part(r, '@', 2), ''), '')
-                           FROM unnest(c.recipients) AS r) END AS recipients,
+                ELSE ARRAY(SELECT nottwice.masked(r) FROM unnest(c.recipients) AS r) END AS recipients,
            CASE WHEN seen.whole THEN c.subject ELSE '' END AS subject
     FROM nottwice.action_contents c,
          LATERAL (SELECT has_column_privilege('nottwice.action_contents', 'recipients', 'SELECT') AS whole) AS seen;

@@ -37,7 +37,7 @@ CREATE VIEW nottwice.noticed AS
            (SELECT min(f.id) FROM nottwice.notices f
             WHERE f.account = n.account AND f.message_id = n.message_id AND f.recipient_digest = n.recipient_digest) AS recipient_id,
            CASE WHEN seen.whole OR n.recipient = '' THEN n.recipient
-                ELSE left(n.recipient, 1) || '•••' || coalesce('@' || nullif(split_part(n.recipient, '@', 2), ''), '') END AS recipient,
+                ELSE nottwice.masked(n.recipient) END AS recipient,
            CASE WHEN seen.whole THEN n.detail ELSE '' END AS detail
     FROM nottwice.notices n JOIN nottwice.messages m USING (account, message_id),
          LATERAL (SELECT has_column_privilege('nottwice.action_contents', 'recipients', 'SELECT') AS whole) AS seen;

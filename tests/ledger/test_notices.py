@@ -356,6 +356,26 @@ ADDRESSES = [
 ]
 
 
+MASKED = {
+    "ana@example.com": "a•••@example.com",
+    "Søren Holm <soren.holm@example.org>": "s•••@example.org",
+    '"Holm, Søren" <soren.holm@example.org>': "s•••@example.org",
+    '"eve@home.example" <x@example.org>': "e•••@home.example, x•••@example.org",
+    "Ana <ana@example.com>, Bo <bo@example.com>; cy@example.com": "a•••@example.com, b•••@example.com, c•••@example.com",
+    '"ana ruiz"@example.com': "a•••@example.com",
+    '"a@b c"@example.com': "a•••@example.com",
+    "soren (Søren Holm) @": "s•••",
+    "+4512345678": "+•••",
+    "": "•••",
+}
+
+
+def test_a_masked_recipient_keeps_a_letter_and_the_domain_of_each_address(sends: Sends) -> None:
+    for address, masked in MASKED.items():
+        (row,) = sends.rows("SELECT nottwice.masked(:a) AS found", a=address)
+        assert row.found == masked, address
+
+
 def test_the_database_finds_the_same_mailbox(sends: Sends) -> None:
     for address in ADDRESSES:
         (row,) = sends.rows("SELECT nottwice.mailbox(:a) AS found", a=address)
