@@ -93,7 +93,12 @@ def export(
     who: Annotated[
         str, typer.Option("--as", metavar="EMAIL", help="Who hands it out, of \\[console] people.")
     ] = "",
-    form: Annotated[str, typer.Option("--format", help="csv, or jsonl: JSON lines.")] = "csv",
+    form: Annotated[
+        str,
+        typer.Option(
+            "--format", help="csv, or jsonl: JSON lines. Without it, as the file's name ends; else csv."
+        ),
+    ] = "",
     person: PersonOption = "",
     act: ActOption = "",
     about: AboutOption = "",
@@ -110,7 +115,7 @@ def export(
     with sentences():
         if not who:
             raise Misconfigured("Say who hands it out: --as EMAIL, an auditor or admin of [console] people.")
-        form_ = _form(form)
+        form_ = _form(form, file)
     with sentences(), _record() as (settings, database):
         from ledger import people
 
@@ -188,15 +193,17 @@ def _hand_out(database: Database, by: Person, asked: Chosen, form: Form, file: P
     except Declined as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(NOT_DONE) from None
-    words = audit_export.entries(made.entries)
-    typer.echo(f"{words} handed out, as {plain(by.name)}; recorded as entry {made.audit_id:,}.", err=True)
+    words = f"{audit_export.entries(made.entries)} handed out as {audit_export.FORMS[form]}"
+    typer.echo(f"{words}, by {plain(by.name)}; recorded as entry {made.audit_id:,}.", err=True)
 
 
-def _form(typed: str) -> Form:
+def _form(typed: str, file: Path) -> Form:
+    """As it was said; else as the file's name ends, and CSV where that says nothing."""
     from ledger.audit.export import FORMS
 
+    ends = file.suffix.lower().removeprefix(".")
     for form in FORMS:
-        if form == typed:
+        if form == (typed or (ends if ends in FORMS else "csv")):
             return form
     raise Misconfigured(f"--format {plain(typed, 40)} is not known. One of: {', '.join(FORMS)}.")
 

@@ -182,7 +182,7 @@ def test_export_into_a_file_of_its_own_is_recorded(command: Command, sends: Send
     ids, file = sealed(sends, 3), tmp_path / "record.csv"
     done = command("export", str(file), "--as", "eve@example.com", "--about", "action")
     assert done.exit_code == 0, done.output
-    assert done.stderr == f"3 entries handed out, as Eve; recorded as entry {ids[2] + 1}.\n"
+    assert done.stderr == f"3 entries handed out as CSV, by Eve; recorded as entry {ids[2] + 1}.\n"
     assert stat.S_IMODE(file.stat().st_mode) == 0o600 and file.read_bytes().startswith(b"\xef\xbb\xbfNo.,")
     with file.open(encoding="utf-8-sig", newline="") as lines:
         assert [int(row["No."]) for row in csv.DictReader(lines)] == ids
@@ -212,6 +212,25 @@ def test_export_as_json_lines_to_standard_output(command: Command, sends: Sends)
     ids = entries(sends, 2)
     done = command("export", "--as", "eve@example.com", "--format", "jsonl")
     assert [json.loads(line)["id"] for line in done.stdout.splitlines()] == ids
+
+
+@pytest.mark.parametrize(
+    ("name", "said", "as_json"),
+    [
+        ("e.jsonl", (), True),
+        ("e.JSONL", (), True),
+        ("e.txt", (), False),
+        ("e.jsonl", ("--format", "csv"), False),
+        ("e.csv", ("--format", "jsonl"), True),
+    ],
+)
+def test_the_form_is_as_said_and_else_as_the_name_ends(
+    command: Command, sends: Sends, tmp_path: Path, name: str, said: tuple[str, ...], as_json: bool
+) -> None:
+    entries(sends, 1)
+    done = command("export", str(tmp_path / name), "--as", "eve@example.com", *said)
+    assert ("as JSON lines, by Eve" if as_json else "as CSV, by Eve") in done.stderr
+    assert (tmp_path / name).read_text().startswith("{") is as_json
 
 
 def test_export_by_who_may_not_is_refused_and_on_record(
