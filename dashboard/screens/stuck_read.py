@@ -41,8 +41,17 @@ class Kept:
 
 
 def segment() -> Segment:
+    """What the address asks for; else the first that holds something, until somebody pages or picks."""
     asked = st.query_params.get("show", "")
-    return next((name for name in SEGMENTS if name == asked), "past")
+    return next((name for name in SEGMENTS if name == asked), None) or _first_that_holds()
+
+
+def _first_that_holds() -> Segment:
+    old: Kept | None = st.session_state.get("stuck_kept")
+    if old is not None and (chosen() or places() or gone() or old.age_s < FRESH_S):
+        return old.asked[0]
+    sizes = session.read_soon(lambda tx: views_stuck.sizes(tx, limits(), wanted()))
+    return next((name for name in SEGMENTS if getattr(sizes, name)), SEGMENTS[0])
 
 
 def wanted() -> Filter:

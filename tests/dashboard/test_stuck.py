@@ -102,6 +102,14 @@ def test_the_heading_counts_and_says_what_frees_itself(app: App, stuck: Stuck) -
     assert at.session_state["pages"]["stuck"].title == "Stuck work · 3"
 
 
+def test_it_opens_on_the_first_that_holds_something(app: App, stuck: Stuck) -> None:
+    stuck.failed("evt_1")
+    at = app("stuck", person=ENGINEER)
+    assert at.button_group[0].value == "aside" and len(rows(at)) == 1
+    asked = app("stuck", person=ENGINEER, show="past")
+    assert asked.button_group[0].value == "past" and not asked.dataframe
+
+
 def test_filters_stand_in_the_address(app: App, stuck: Stuck) -> None:
     stuck.unhandled("evt_9")
     at = app("stuck", person=ENGINEER, show="unhandled", type="invoice.paid")
