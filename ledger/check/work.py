@@ -53,7 +53,7 @@ def too_many(seen: Seen, limits: AlertSettings) -> Iterator[Finding]:
     counts = seen.counts
     for topic, n, most, what in (
         (Topic.FAILED, counts["events"]["failed"], limits.failed_max,
-         "Set aside after their last attempt; see `nottwice retry --all --dry-run`"),
+         "Events that were set aside after their last attempt"),
         (Topic.UNHANDLED, counts["unhandled"], limits.unhandled_max, "Waiting events that no worker has a handler for"),
         (Topic.CONFLICTS, counts["conflicts"], limits.conflicts_max,
          "Open conflicts, where the same key came with other content"),

@@ -134,8 +134,8 @@ def test_what_is_set_aside_unhandled_in_conflict_or_in_quarantine(found: Found, 
     book.database.run(lambda tx: tx.execute(SET_ASIDE, id=event_id) and None)
     assert sorted(found()) == [
         "Deliveries in quarantine, which have no usable key or shape: 1.",
+        "Events that were set aside after their last attempt: 1.",
         "Open conflicts, where the same key came with other content: 1.",
-        "Set aside after their last attempt; see `nottwice retry --all --dry-run`: 1.",
         "Waiting events that no worker has a handler for: 1.",
     ]
     assert set(found().values()) == {Level.WARNING}
