@@ -78,7 +78,8 @@ def agree(tx: Transaction, request_id: int, act: Act, *, wait_s: float = 15.0) -
     must_be_complete(act)
     must_be_in_time(row)
     _must_mean_one_account(tx, request, row)
-    change(tx, row, act, "agreed: send again with a new key", ActionState.CLOSED, found)
+    asked = f"asked by {request.asked_by_name}, request {request_id}"
+    change(tx, row, act, "agreed: send again with a new key", ActionState.CLOSED, found, basis=asked)
     _close_request(tx, request_id, act, "agreed")
     made = tx.one("SELECT * FROM nottwice.next_generation(:id, :wait_s)", id=row.id, wait_s=wait_s)
     audit_id = audit.done(
@@ -90,6 +91,7 @@ def agree(tx: Transaction, request_id: int, act: Act, *, wait_s: float = 15.0) -
         version=None,
         before=None,
         after=ActionState.APPROVED.value,
+        detail=f"in place of send {row.id}; {asked}",
         further=True,
     )
     return Settled(made.id, ActionState.APPROVED, audit_id, made.now, made.due_at)
@@ -141,7 +143,8 @@ def _open_request(tx: Transaction, request_id: int, act: Act) -> sa.Row[Any]:
     # The action first, as everybody else locks them: a proof that settles it voids its requests.
     tx.execute("SELECT FROM nottwice.actions WHERE id = :id FOR NO KEY UPDATE", id=action.action_id)
     row = tx.one(
-        """SELECT r.*, r.expires_at <= now() AS expired, p.name AS decided_by_name FROM nottwice.requests r
+        """SELECT r.*, r.expires_at <= now() AS expired, p.name AS decided_by_name, q.name AS asked_by_name
+           FROM nottwice.requests r JOIN nottwice.people q ON q.id = r.requested_by
            LEFT JOIN nottwice.people p ON p.id = r.decided_by WHERE r.id = :id FOR NO KEY UPDATE OF r""",
         id=request_id,
     )

@@ -64,6 +64,9 @@ def test_two_people_make_a_new_generation(sends: Sends) -> None:
     assert [(e.act, e.person_id) for e in sends.audit(done.action_id)] == [
         ("send again with a new key", bo.id)
     ]
+    asked = f"asked by Ann, request {request_id}"
+    assert asked in sends.audit(old)[1].detail
+    assert sends.audit(done.action_id)[0].detail == f"in place of send {old}; {asked}"
 
 
 def test_a_keyless_one_stays_keyless(sends: Sends) -> None:
