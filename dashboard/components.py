@@ -142,8 +142,9 @@ def evidence(rows: Iterable[tuple[str, str, str, str]]) -> None:
     st.html(f"<table class='nt-ev'>{head}{body}</table>")
 
 
-def verdict_block(word: str, reasons: Iterable[str], until: str) -> None:
-    """What is known, and why. It never says which button to press."""
+def verdict_block(word: str, reasons: Iterable[str], until: str, *, waits: bool = True) -> None:
+    """What is known, and why. It never says which button to press. What `waits` for nobody calls nobody."""
+    tone = "waiting" if TONES[word] == "person" and not waits else TONES[word]
     title = {
         VerdictWord.WAS_SENT: "It went out.",
         VerdictWord.WAS_NOT_SENT: "It did not go out.",
@@ -151,9 +152,7 @@ def verdict_block(word: str, reasons: Iterable[str], until: str) -> None:
         VerdictWord.NOBODY_KNOWS: "Nobody knows whether it went out.",
     }[VerdictWord(word)]
     items = "".join(f"<li>{said(reason)}</li>" for reason in reasons)
-    st.html(
-        f"<section class='nt-verdict nt-{TONES[word]}'><h2>{html.escape(title)}</h2><ul>{items}</ul></section>"
-    )
+    st.html(f"<section class='nt-verdict nt-{tone}'><h2>{html.escape(title)}</h2><ul>{items}</ul></section>")
 
 
 def reason(label: str, *, key: str) -> str:

@@ -20,6 +20,7 @@ from ledger.states import ActionState
 
 BEFORE_S = 120.0  # the provider's clock may be behind ours
 AFTER_S = 3600.0
+MESSAGE_ID_SHOWN = 80  # characters, where a sentence names a message
 SENDS_MAX = 2000  # the newest on the desk; what waits longer has had its look
 SINCE_S = 172_800.0  # a webhook is tried again for 27.6 h (docs.svix.com, retries)
 
@@ -134,7 +135,8 @@ def _take_back(tx: Transaction, row: sa.Row[Any]) -> None:
     send = judging.lock(tx, row.action_id)
     if send.state != ActionState.NEEDS_REVIEW or _is_taken_back(tx, row.action_id, row.message_id):
         return
-    found = "The message of that notice is another send's; it says nothing about this one"
+    which = row.message_id[:MESSAGE_ID_SHOWN]
+    found = f"The message of that notice, {which}, is another send's; it says nothing about this one"
     said = Evidence("Our own records", found, PointsTo.NEITHER, False, send.now, row.message_id)
     answers.add_evidence(tx, row.action_id, said)
 

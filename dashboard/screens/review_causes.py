@@ -22,7 +22,8 @@ def draw(segment: str) -> None:
     if segment == "uncertain":
         for cause in session.read(views_together.causes):
             words = f"**{many(cause.n, 'send shares', 'sends share')} one cause:** {cause_words(cause)}."
-            _line(words, "Decide these together", f"cause_{cause.id}", {"cause": str(cause.id)})
+            label = "Decide these together" if session.may_decide() else "Look at these"
+            _line(words, label, f"cause_{cause.id}", {"cause": str(cause.id)})
 
 
 def cause_words(cause: Cause, now: datetime | None = None) -> str:

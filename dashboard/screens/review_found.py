@@ -110,7 +110,13 @@ def tried(attempt: Attempt) -> str:
 
 
 def _evidence(send: Send) -> Iterator[tuple[str, str, str, str]]:
+    taken_back = {
+        seen.message_id for seen in send.evidence if seen.points_to == "neither" and seen.message_id
+    }
     for seen in send.evidence:
+        if seen.message_id in taken_back and not seen.proof and seen.points_to != "neither":
+            yield seen.source, f"{seen.found} (another send's)", "neither", clock(seen.observed_at, send.now)
+            continue
         weight = "" if seen.points_to == "neither" else " (proof)" if seen.proof else " (a hint, not a proof)"
         points = seen.points_to.value if seen.proof or not weight else f"hint_{seen.points_to.value}"
         yield seen.source, seen.found + weight, points, clock(seen.observed_at, send.now)
@@ -130,9 +136,10 @@ def how_to_find_out(send: Send) -> str:
     """Markdown of our own words: where to look, for when, and what a find or a miss means."""
     name, (first, last) = provider(send.provider), minutes(send)
     between = f"**between {clock(first, send.now)} and {clock(last)} UTC**"
+    where = _where_to_look(name, between, " and with the subject" if send.subject else "")
     if any(attempt.outcome is OutcomeKind.IN_FLIGHT for attempt in send.attempts):
-        return _whose_key(name) + _where_to_look(name, between)
-    return _where_to_look(name, between)
+        return _whose_key(name) + where
+    return where
 
 
 def _whose_key(name: str) -> str:
@@ -143,9 +150,9 @@ def _whose_key(name: str) -> str:
     )
 
 
-def _where_to_look(name: str, between: str) -> str:
+def _where_to_look(name: str, between: str, subject: str) -> str:
     return (
-        f"1. In {name}'s own log, look for mail to the address and with the subject below, {between}.\n"
+        f"1. In {name}'s own log, look for mail to the address{subject} below, {between}.\n"
         "2. Or ask the customer whether it came.\n\n"
         "Found: choose **It was sent** and give its number. Not there: likely not sent, but their log can be "
         f"up to {LOG_LATE_MIN} min late. A miss is a hint, not a proof."

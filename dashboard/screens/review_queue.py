@@ -69,9 +69,8 @@ def draw() -> None:
             key="segment",
             on_change=review_paging.start,
         )
-        if rows and st.button(
-            "Start with the first", type="primary", icon=":material/arrow_forward:", icon_position="right"
-        ):
+        first = "Start with the first" if session.may_decide() else "Open the first"
+        if rows and st.button(first, type="primary", icon=":material/arrow_forward:", icon_position="right"):
             _open(rows[0].id)
         st.fragment(_ticking, run_every=session.refresh_s())(sizes)
     review_causes.draw(segment)

@@ -60,7 +60,7 @@ def _right(send: Send) -> None:
         until = clock(send.finding.key_until, send.now) if send.finding.key_until else ""
         if send.state != "needs_review":
             st.caption("What is known of it:")
-        components.verdict_block(send.finding.verdict.value, send.finding.reasons, until)
+        components.verdict_block(send.finding.verdict.value, send.finding.reasons, until, waits=_waits(send))
     review_settled.last_result(send)
     review_hints.panel(send)
     if _waits(send):

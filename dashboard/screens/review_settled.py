@@ -144,7 +144,8 @@ def _closing(decided: Decided, send: Send) -> str:
         case "declined":
             return f"**Declined, {by}.** Nothing goes out. {entry}"
         case _:
-            return f"**Closed without sending, {by}.** Nothing goes out, now or later. {entry}"
+            until = " until somebody opens it again" if _can_be_opened_again(send) else ", now or later"
+            return f"**Closed without sending, {by}.** Nothing goes out{until}. {entry}"
 
 
 def _decided(decided: Decided | None, send: Send) -> str:

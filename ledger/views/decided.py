@@ -48,7 +48,9 @@ DECISIONS = """
 FROM nottwice.audit u JOIN nottwice.people p ON p.id = u.person_id JOIN nottwice.actions a ON a.id = u.entity_id
 WHERE u.entity = 'action' AND u.outcome = 'done' AND u.act NOT IN ('reveal', 'look again')
 """
-TODAY = " AND u.at >= date_trunc('day', now(), 'UTC')"
+# What asks, takes back or opens again decides nothing; the send that a new key made is its agreement's, told there.
+TODAY = """ AND u.at >= date_trunc('day', now(), 'UTC') AND u.act NOT IN ('opened again', 'taken back', 'send again with a new key')
+ AND u.act !~ '^(asked a second person|withdrawn|disagreed):'"""
 LATELY = " AND a.contradicted_at > now() - make_interval(days => :days) AND u.entity_version = a.version"
 BEHIND = (
     " AND (CAST(:id AS bigint) IS NULL OR (u.at, u.id) < (CAST(:at AS timestamptz), CAST(:id AS bigint)))"

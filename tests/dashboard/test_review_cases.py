@@ -113,6 +113,44 @@ def test_a_decision_that_proof_contradicts_is_told_on_its_send_and_above_what_wa
     assert list(today["Did"]) == ["⚠ closed without sending"]
 
 
+def test_decided_today_counts_what_was_decided(app: App, house: House) -> None:
+    send = house.uncertain(RECEIPT, mail("ana@example.com", "Receipt"), ago_s=600)
+    opened(app, send, SUPPORT)
+    for act in (
+        "asked a second person: send again with a new key",
+        "withdrawn: a new key",
+        "disagreed: a new key",
+        "agreed: send again with a new key",
+        "send again with a new key",
+        "taken back",
+        "opened again",
+        "closed as sent",
+    ):
+        house.run(
+            """INSERT INTO nottwice.audit (person_id, role, act, entity, entity_id, outcome)
+               SELECT (SELECT min(id) FROM nottwice.people), 'support', :act, 'action', :id, 'done'""",
+            act=act,
+            id=send,
+        )
+    queue = app("review")
+    queue.button_group[0].set_value("decided_today").run()
+    assert "Decided today · 2" in str(queue.button_group[0].options)
+    assert list(queue.dataframe[0].value["Did"]) == ["closed as sent", "agreed: send again with a new key"]
+
+
+def test_who_may_not_decide_is_offered_to_look(app: App, house: House) -> None:
+    """And is not sent to look for a subject that the page does not show."""
+    send = house.uncertain(RECEIPT, mail("Ana <ana.ruiz@example.com>", "Receipt"), ago_s=600)
+    queue = app("review", person=ENGINEER)
+    labels = [button.label for button in queue.button]
+    assert "Open the first" in labels and "Start with the first" not in labels
+    assert list(queue.dataframe[0].value["To"]) == ["a•••@example.com"]
+    told = " ".join(block.value for block in opened(app, send, ENGINEER).markdown)
+    assert "look for mail to the address below" in told and "subject" not in told
+    told = " ".join(block.value for block in opened(app, send, SUPPORT).markdown)
+    assert "look for mail to the address and with the subject below" in told
+
+
 def test_decided_today_turns_its_pages_by_25(app: App, house: House) -> None:
     send = house.uncertain(RECEIPT, mail("ana@example.com", "Receipt"), ago_s=600)
     opened(app, send, SUPPORT)
