@@ -31,7 +31,7 @@ test: setup-test ## install what the tests need (Chromium too, when it may) and 
 	@.ci/chromium
 	@$(BIN)/pytest $(ARGS)
 
-screenshots: setup-test ## draw the documentation's pictures anew, of a seeded house (FOLDER=/tmp/all: every picture)
+screenshots: setup-test ## take every picture of the console anew, of a seeded house, into docs/images (FOLDER=...: elsewhere)
 	@.ci/chromium
 	@$(BIN)/python -m tests.browser.screenshots $(FOLDER)
 

@@ -20,7 +20,7 @@ def nothing(page: Page) -> None:
 class Shot:
     """One picture. `path` may name an id of the seeded desk, as in `{receipt}`; `ready` is a text to wait for.
 
-    `whole`: the page to its end, not only its first screen. `docs`: one of the documentation's.
+    `whole`: the page to its end, not only its first screen.
     """
 
     name: str
@@ -30,7 +30,6 @@ class Shot:
     dark: bool = False
     width: int = 1280
     whole: bool = False
-    docs: bool = False
 
 
 def no_change(database: Database, ids: Ids) -> None:

@@ -70,12 +70,12 @@ FOUND = "What we found"
 
 # A full house that nobody touches:
 FULL = (
-    Shot("overview", "/overview", "Work in hand", docs=True),
+    Shot("overview", "/overview", "Work in hand"),
     Shot("overview-dark", "/overview", "Work in hand", dark=True),
     Shot("overview-900", "/overview", "Work in hand", dark=True, width=900),
-    Shot("review-queue", "/review", "Start with the first", docs=True),
+    Shot("review-queue", "/review", "Start with the first"),
     Shot("review-queue-dark", "/review", "Start with the first", dark=True),
-    Shot("review-send", RECEIPT, FOUND, whole=True, docs=True),
+    Shot("review-send", RECEIPT, FOUND, whole=True),
     Shot("review-send-dark", RECEIPT, FOUND, dark=True, whole=True),
     Shot("review-send-900", RECEIPT, FOUND, width=900, whole=True),
     Shot("review-key", "/review?send={refund}", FOUND, whole=True),
@@ -135,7 +135,7 @@ def _close_together(page: Page) -> None:
 CAUSE = "/review?cause={cause}"
 TOGETHER = (
     Shot("review-queue-cause", "/review", "Decide these together"),
-    Shot("review-together", CAUSE, "share one cause", lambda page: choose(page, "Do not send"), docs=True),
+    Shot("review-together", CAUSE, "share one cause", lambda page: choose(page, "Do not send")),
     Shot("review-together-dark", CAUSE, "share one cause", dark=True),
     Shot("review-together-900", CAUSE, "share one cause", width=900, whole=True),
     Shot("review-together-done", CAUSE, "share one cause", _close_together),

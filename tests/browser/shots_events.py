@@ -25,17 +25,17 @@ ARRIVED, STORY, DIFFERS = "events have arrived", "What happened", "What differs"
 DONE, CONFLICT = "/events?event={event_done}", "/events?conflict={event_conflict}"
 EMPTY = (Shot("events-empty", "/events", "Nothing has arrived yet"),)
 FULL = (
-    Shot("events", "/events", ARRIVED, docs=True),
+    Shot("events", "/events", ARRIVED),
     Shot("events-dark", "/events?source=billing", "events fit", dark=True),
     Shot("events-900", "/events", ARRIVED, width=900),
     Shot("events-none-fits", "/events?type=never", "No event fits"),
-    Shot("event", DONE, STORY, whole=True, docs=True),
+    Shot("event", DONE, STORY, whole=True),
     Shot("event-dark", "/events?event={event_set_aside}", STORY, dark=True, whole=True),
     Shot("event-900", DONE, STORY, width=900, whole=True),
     Shot("event-content", DONE, STORY, _show, whole=True),
     Shot("event-nothing", "/events?event=999999", "There is nothing here"),
     Shot("conflicts", "/events?show=conflicts", "came with other content"),
-    Shot("conflict", CONFLICT, DIFFERS, whole=True, docs=True),
+    Shot("conflict", CONFLICT, DIFFERS, whole=True),
     Shot("conflict-content", CONFLICT, DIFFERS, _show, whole=True),
     Shot("quarantine", "/events?show=quarantine", "in quarantine"),
     Shot("quarantined", "/events?quarantined={event_binary}", "that is no event", _show, dark=True),

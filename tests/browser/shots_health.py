@@ -40,7 +40,7 @@ CHARTS = "Oldest transaction, 30 days"
 ALBUMS: tuple[Album, ...] = (
     Album(
         (
-            Shot("health", "/health", CHARTS, _as_admin, docs=True),
+            Shot("health", "/health", CHARTS, _as_admin),
             Shot("health-whole", "/health", CHARTS, whole=True),
             Shot("health-dark", "/health", CHARTS, _as_admin, dark=True, whole=True),
             Shot("health-900", "/health", CHARTS, width=900),

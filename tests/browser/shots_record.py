@@ -42,6 +42,11 @@ def _export(page: Page) -> None:
 
 
 def enter(database: Database, ids: Ids) -> None:
+    """A fortnight behind what the albums before this one did, so that times and numbers run the same way."""
+    with database.transaction() as tx:
+        tx.execute("ALTER TABLE nottwice.audit DISABLE TRIGGER USER")
+        tx.execute("UPDATE nottwice.audit SET at = at - interval '20 days'")
+        tx.execute("ALTER TABLE nottwice.audit ENABLE TRIGGER USER")
     names = ("refund", "receipt", "reply", "welcome", "answer", "answer_2")
     record(database, [ids[name] for name in names])
 
@@ -57,7 +62,7 @@ def damage(database: Database, _ids: Ids) -> None:
 
 NEWEST = "The newest comes first"
 WHOLE = (
-    Shot("audit", "/audit", NEWEST, _checked, docs=True),
+    Shot("audit", "/audit", NEWEST, _checked),
     Shot("audit-dark", "/audit", NEWEST, _checked, dark=True),
     Shot("audit-entry", "/audit", NEWEST, _entry),
     Shot("audit-entry-dark", "/audit", NEWEST, _entry, dark=True),

@@ -23,7 +23,7 @@ def shots(provider: Provider) -> tuple[Shot, ...]:
         return lambda page: provider.lets_in(page, subject)
 
     return (
-        Shot("sign-in", "/review", "Sign in to see your page", docs=True),
+        Shot("sign-in", "/review", "Sign in to see your page"),
         Shot("sign-in-dark", "/review", "Sign in to see your page", dark=True),
         Shot("sign-in-900", "/review", "Sign in to see your page", width=900),
         Shot("sign-in-refused", "/review", "Sign in to see your page", as_("mallory")),
