@@ -33,7 +33,7 @@ def test_snd_10_accepted_and_delivered_stand_apart(app: App, sends: Sends, provi
     told = app("events", event=str(event))
     assert not told.exception
     labels = [element.proto.label for element in told.main if element.type == "page_link"]
-    assert labels == [f"It tells about send {action_id}"]
+    assert labels == [f"It tells about send {action_id}", "Run it again…"]
     assert "✕ bounced" in pages(told) and "▲ delivered" not in pages(told)
 
 
