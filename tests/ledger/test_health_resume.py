@@ -104,10 +104,15 @@ def test_without_its_audit_row_nothing_resumes(sends: Sends) -> None:
         )  # type: ignore[arg-type]
         return bool(tx.one("SELECT nottwice.resume_account(:id) AS done", id=audit_id).done)
 
-    for differs in ({"what": "look"}, {"entity": "action"}, {"id": pause.id + 1}):
+    assert not sends.decide(act, lambda tx: call(tx, entity="action"))
+    for differs in ({"what": "look"}, {"id": pause.id + 1}):
         act = sends.act(act.person, "x")
-        assert not sends.decide(act, lambda tx, differs=differs: call(tx, **differs))  # type: ignore[misc]
-    earlier = sends.rows("SELECT max(id) AS id FROM nottwice.audit")[0].id
+        with pytest.raises(DBAPIError, match="claims a change that was not made"):
+            sends.decide(act, lambda tx, differs=differs: call(tx, **differs))  # type: ignore[misc]
+    act = sends.act(act.person, "x")
+    earlier = sends.by_owner.run(
+        lambda tx: audit.done(tx, act, "resume", "provider", pause.id, version=None, before="a", after="b")
+    )
     assert not sends.decide(
         act, lambda tx: tx.one("SELECT nottwice.resume_account(:id) AS done", id=earlier).done
     )

@@ -38,8 +38,8 @@ REFUSED_FOR_ALL = (
     "SELECT pg_read_file('/etc/passwd')",
     "COPY nottwice.workers FROM PROGRAM 'true'",
 )
-NOTE = """INSERT INTO nottwice.audit (person_id, role, act, entity, entity_id, entity_version, outcome, state_before, state_after)
-          VALUES ({person}, '{role}', '{act}', 'action', {id}, {version}, '{outcome}', {before}, {after}) RETURNING id"""
+NOTE = """INSERT INTO nottwice.audit (person_id, role, act, entity, entity_id, entity_version, outcome, state_before, state_after, why)
+          VALUES ({person}, '{role}', '{act}', '{entity}', {id}, {version}, '{outcome}', {before}, {after}, '{why}') RETURNING id"""
 CLOSE = """UPDATE nottwice.actions SET state = 'closed', settled_at = now(), review_since = NULL, version = version + 1
            WHERE id = {id}"""
 
@@ -74,14 +74,24 @@ def refused(said: str) -> bool:
 
 
 def note(
-    role: str, number: int, person: int, *, act: str = "reveal", outcome: str = "done", **change: object
+    role: str,
+    number: int,
+    person: int,
+    *,
+    act: str = "reveal",
+    entity: str = "action",
+    outcome: str = "done",
+    why: str = "x",
+    **change: object,
 ) -> str:
     """An audit row by hand; `change`: version, before and after."""
     values = {
         name: "NULL" if change.get(name) is None else f"'{change[name]}'"
         for name in ("version", "before", "after")
     }
-    return NOTE.format(person=person, role=role, act=act, id=number, outcome=outcome, **values)
+    return NOTE.format(
+        person=person, role=role, act=act, entity=entity, id=number, outcome=outcome, why=why, **values
+    )
 
 
 @pytest.mark.parametrize("role", Role)
@@ -290,3 +300,97 @@ def test_a_request_is_answered_once_and_in_time(psql: Callable[..., list[str]], 
     sends.sql("UPDATE nottwice.requests SET expires_at = now() + interval '1 h'")
     assert psql(Role.SUPPORT, no)[2] == "" and decision(sends) == "disagreed"
     assert refused(psql(Role.SUPPORT, yes)[2]) and decision(sends) == "disagreed"
+
+
+# ── Lists, entries and reasons ────────────────────────────────────────────────────────────────────────
+
+LIST = """INSERT INTO nottwice.together (decision, cause, state, row_count, why, requested_by, needs_second, expires_at)
+          VALUES ('do_not_send', '', '{state}', 1, 'x', {person}, {waits}, {until})"""
+ROWS = """INSERT INTO nottwice.together_rows (together_id, action_id, seen_version, content_digest, result)
+          SELECT max(t.id), a.id, a.version - {moved}, a.content_digest, '{result}' FROM nottwice.together t, nottwice.actions a
+          WHERE a.id IN ({ids}) GROUP BY a.id"""
+
+
+def listed(sends: Sends) -> int:
+    """The number that the next list gets: its entry is written before anybody could know it otherwise."""
+    (row,) = sends.rows("SELECT nextval(pg_get_serial_sequence('nottwice.together', 'id')) + 1 AS id")
+    return int(row.id)
+
+
+def shared(person: int, number: int, state: str, rows: str, *before: str) -> tuple[str, ...]:
+    waits, until = ("true", "now() + interval '1 h'") if state == "waiting" else ("false", "NULL")
+    noted = note(Role.SUPPORT, number, person, act="x", entity="together", version=1, after=state)
+    made = LIST.format(state=state, person=person, waits=waits, until=until)
+    return in_one(*before, made, noted, rows)
+
+
+def test_a_shared_decision_tells_only_of_what_was_decided_on_record(
+    psql: Callable[..., list[str]], sends: Sends
+) -> None:
+    one, two, ann = sends.uncertain(), sends.uncertain(), sends.person("Ann").id
+    bare = shared(ann, listed(sends), "done", ROWS.format(moved=0, result="done", ids=one))
+    assert refused(psql(Role.SUPPORT, bare)[3]), "nothing was decided"
+    many = shared(ann, listed(sends), "waiting", ROWS.format(moved=0, result="waiting", ids=f"{one}, {two}"))
+    assert refused(psql(Role.SUPPORT, many)[3]), "more than it says"
+    change = {"version": sends.row(one).version + 1, "before": "needs_review", "after": "closed"}
+    closing = (note(Role.SUPPORT, one, ann, act="closed", **change), CLOSE.format(id=one))
+    true = shared(ann, listed(sends), "done", ROWS.format(moved=1, result="done", ids=one), *closing)
+    assert psql(Role.SUPPORT, true)[-2:] == ["", ""], "the same, decided"
+    (later,) = psql(Role.SUPPORT, ["UPDATE nottwice.together_rows SET result = 'left', reason = 'forged'"])
+    assert refused(later)
+    waits = shared(ann, listed(sends), "waiting", ROWS.format(moved=0, result="waiting", ids=two))
+    assert psql(Role.SUPPORT, waits)[-2:] == ["", ""]
+    (early,) = psql(
+        Role.SUPPORT,
+        ["UPDATE nottwice.together_rows SET result = 'left', reason = 'x' WHERE result = 'waiting'"],
+    )
+    assert refused(early), "nobody answered"
+    assert [row.result for row in sends.rows("SELECT result FROM nottwice.together_rows ORDER BY 1")] == [
+        "done",
+        "waiting",
+    ]
+
+
+@pytest.mark.parametrize("role", [Role.SUPPORT, Role.ADMIN])
+def test_nobody_adds_to_what_is_known_of_a_send(
+    psql: Callable[..., list[str]], sends: Sends, role: Role
+) -> None:
+    number = sends.uncertain()
+    proof = f"""INSERT INTO nottwice.evidence (action_id, source, found, points_to, proof)
+                VALUES ({number}, 'provider', 'found', 'sent', true)"""
+    assert refused(*psql(role, [proof]))
+
+
+def test_no_entry_claims_what_did_not_happen(psql: Callable[..., list[str]], sends: Sends) -> None:
+    sends.sql(
+        "INSERT INTO nottwice.provider_pauses (account, paused_until, reason) VALUES ('a', now() + interval '1 h', 'x')"
+    )
+    (pause,) = sends.rows("SELECT id FROM nottwice.provider_pauses")
+    ann = sends.person("Ann", Role.ADMIN).id
+    false: list[tuple[str, int, str, dict[str, object]]] = [
+        ("together", 1, "x", {"version": 1, "after": "waiting"}),
+        ("request", 1000, "x", {"version": 1}),
+        ("request", 1000, "x", {}),
+        ("provider", pause.id, "resume", {}),
+        ("provider", pause.id, "x", {}),
+        ("installation", 1, "release sending", {}),
+        ("event", 1, "try again", {}),
+    ]
+    said = psql(
+        Role.ADMIN,
+        [note(Role.ADMIN, n, ann, act=act, entity=entity, **change) for entity, n, act, change in false],
+    )
+    assert [one for one, words in zip(false, said, strict=True) if not words.endswith(NOT_MADE)] == []
+    resume = note(Role.ADMIN, pause.id, ann, act="resume", entity="provider")
+    done = "SELECT nottwice.resume_account((SELECT max(id) FROM nottwice.audit))"
+    assert psql(Role.ADMIN, in_one(resume, done))[2:] == ["t", ""]
+
+
+@pytest.mark.parametrize("role", [Role.SUPPORT, Role.ENGINEER, Role.AUDITOR, Role.ADMIN])
+def test_an_engineer_and_an_auditor_say_why_they_read(
+    psql: Callable[..., list[str]], sends: Sends, role: Role
+) -> None:
+    number, person = sends.uncertain(), sends.person("Ann").id
+    show = "SELECT length(nottwice.reveal((SELECT max(id) FROM nottwice.audit))) > 0"
+    said = psql(role, [note(role, number, person, why=" "), show, note(role, number, person), show])
+    assert said[3] == "t" and (refused(said[1]) if role in (Role.ENGINEER, Role.AUDITOR) else said[1] == "t")
