@@ -132,7 +132,7 @@ def test_a_busy_port_is_named_with_its_variable(home: Home, command: str, servic
     with socket.create_server(("127.0.0.1", port)):
         done = home.run(command)
     assert done.returncode == 2
-    assert f"Port {port} cannot be used" in done.stderr
+    assert f"Port {port} of 127.0.0.1 cannot be used" in done.stderr
     assert f"NOTTWICE_{service.upper()}_PORT" in done.stderr
 
 
