@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 from streamlit.testing.v1 import AppTest
 
 from dashboard.words import span
+from ledger import answers
+from ledger.records import Evidence, PointsTo
 from tests.dashboard.conftest import App
 from tests.fix_seed import RECEIPT, House, mail
 
@@ -43,6 +47,10 @@ def test_ui_16_after_an_act_the_actors_next_view_is_fresh(app: App, house: House
     next(button for button in at.button if button.label == "Close without sending").click().run()
     assert not at.exception, at.exception
     assert app("review").title[0].value == f"1 send waits for a decision. The oldest has waited {span(600)}."
+    closed = opened(app, first, SUPPORT)
+    assert "nt-verdict nt-waiting" in pages(closed) and "nt-verdict nt-person" not in pages(closed)
+    everything = " ".join(str(block.value) for block in [*closed.markdown, *closed.info, *closed.success])
+    assert "Nothing goes out until somebody opens it again." in everything
 
 
 def test_ui_16_a_row_that_somebody_changes_is_shown_as_it_is_at_the_next_look(app: App, house: House) -> None:
@@ -111,6 +119,16 @@ def test_a_decision_that_proof_contradicts_is_told_on_its_send_and_above_what_wa
     first, today = (table.value for table in queue.dataframe)
     assert list(first["But"]) == ["It went out after all"]
     assert list(today["Did"]) == ["⚠ closed without sending"]
+
+
+def test_a_hint_that_was_taken_back_points_nowhere(app: App, house: House) -> None:
+    send = house.uncertain(RECEIPT, mail("ana@example.com", "Receipt"), ago_s=600)
+    for points_to, message in ((PointsTo.SENT, "m1"), (PointsTo.SENT, "m2"), (PointsTo.NEITHER, "m1")):
+        one = Evidence("Our own records", f"About {message}", points_to, False, datetime.now(UTC), message)
+        house.db.run(lambda tx, one=one: answers.add_evidence(tx, send, one))  # type: ignore[misc]
+    seen = pages(opened(app, send, SUPPORT))
+    assert "About m1 (another send" in seen and "About m2 (a hint, not a proof)" in seen
+    assert "About m1 (a hint" not in seen
 
 
 def test_decided_today_counts_what_was_decided(app: App, house: House) -> None:

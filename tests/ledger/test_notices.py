@@ -292,7 +292,7 @@ def test_a_hint_that_was_another_sends_is_taken_back(sends: Sends, provider: Pro
     for _ in range(2):
         provider.give_hints()
     assert [e[1] for e in provider.evidence(other)] == ["sent", "neither"]
-    assert "another send's" in provider.evidence(other)[1][0]
+    assert f"that notice, {hinted(provider, other)[0]}, is another send's" in provider.evidence(other)[1][0]
 
 
 def test_a_late_answer_takes_the_hint_from_the_others(sends: Sends, provider: Provider) -> None:
