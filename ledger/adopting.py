@@ -14,6 +14,7 @@ import sqlalchemy as sa
 from ledger.database import Transaction
 from ledger.decisions import settle
 from ledger.errors import NotNow
+from ledger.known_messages import other_send
 from ledger.message_ids import bare, meeting_key
 from ledger.records import Act, Decision, Seen, Settled
 
@@ -38,14 +39,9 @@ WHERE e.action_id = :id AND e.points_to = 'sent' AND NOT e.proof AND e.message_i
 ORDER BY e.id
 """
 
-# By another send's record, by the number a person closed one with, or taken back at this one.
-ELSEWHERE = """
-SELECT EXISTS (SELECT FROM nottwice.messages m
-               WHERE m.account = :account AND m.message_id = :key AND m.action_id IS NOT NULL AND m.action_id <> :id)
-    OR EXISTS (SELECT FROM nottwice.actions g WHERE g.message_id IN (:message_id, :bare, '<' || :bare || '>')
-               AND g.account = :account AND g.state = 'sent' AND g.id <> :id)
-    OR EXISTS (SELECT FROM nottwice.evidence w WHERE w.action_id = :id AND w.points_to = 'neither'
-               AND w.message_id IN (:message_id, :bare, '<' || :bare || '>')) AS elsewhere
+TAKEN_BACK = """
+SELECT FROM nottwice.evidence WHERE action_id = :id AND points_to = 'neither'
+AND message_id IN (:message_id, :bare, '<' || :bare || '>') LIMIT 1
 """
 
 
@@ -76,5 +72,8 @@ def adopt(tx: Transaction, action_id: int, evidence_id: int, seen: Seen, act: Ac
 
 
 def _is_elsewhere(tx: Transaction, action_id: int, row: sa.Row[Any]) -> bool:
-    spelled = {"message_id": row.message_id, "bare": bare(row.message_id), "key": meeting_key(row.message_id)}
-    return bool(tx.one(ELSEWHERE, id=action_id, account=row.account, **spelled).elsewhere)
+    """Known as another send's, or taken back at this one."""
+    if other_send(tx, action_id, row.account, row.message_id) is not None:
+        return True
+    spelled = {"message_id": row.message_id, "bare": bare(row.message_id)}
+    return tx.first(TAKEN_BACK, id=action_id, **spelled) is not None

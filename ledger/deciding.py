@@ -34,7 +34,7 @@ UPDATE nottwice.actions SET
                        ELSE retry_until END,
     failures = 0,
     review_since = CASE WHEN :state = 'needs_review' THEN now() END,
-    message_id = coalesce(:message_id, message_id),
+    message_id = CASE WHEN :opened THEN NULL ELSE coalesce(:message_id, message_id) END,
     settled_at = CASE WHEN :final THEN now() END,
     contradicted_at = NULL
 WHERE id = :id AND version = :version AND state = :before
@@ -147,6 +147,7 @@ def change(
         wait_s=wait_s,
         tries_s=DECIDED_TRIES_S,
         message_id=message_id,
+        opened=row.state in FINAL_ACTIONS,  # the number was that decision's; the audit keeps it
         final=target in FINAL_ACTIONS,
     )
     return Settled(row.id, target, audit_id, row.now, changed.due_at)

@@ -15,6 +15,7 @@ from ledger.database import Transaction
 from ledger.deciding import DECIDERS as DECIDERS
 from ledger.deciding import before, change, evidence_must_be_in, held, must_be_complete, must_be_in_time
 from ledger.errors import NotNow
+from ledger.known_messages import must_be_no_others
 from ledger.records import Act, Decision, Seen, Settled
 from ledger.second_person import agree as agree
 from ledger.second_person import ask_new_key as ask_new_key
@@ -52,7 +53,8 @@ def settle(
 
     `basis` is what the message's number was taken from, for the audit. A send waits `wait_s` seconds and can be taken
     back; it passes `start()` like any other. A new key needs a
-    second person: `ask_new_key`. Raises NotAllowed, AlreadyDecided, Stale, NotNow, Incomplete.
+    second person: `ask_new_key`. Raises NotAllowed, AlreadyDecided, Stale, Incomplete, and NotNow: also for the number
+    of a message that is known as another send's.
     """
     row, found = before(tx, action_id, act, seen, ActionState.NEEDS_REVIEW)
     must_be_complete(act, found, decision)
@@ -63,6 +65,8 @@ def settle(
         must_be_harmless(row, found, wait_s)
     must_not_be_asked(tx, action_id)
     number = message_id.strip()[:MESSAGE_ID_CHARACTERS_MAX] or None
+    if number is not None:
+        must_be_no_others(tx, action_id, row.account, number)
     return change(
         tx, row, act, WORDS[decision], TARGETS[decision], found, message_id=number, basis=basis, wait_s=wait_s
     )
@@ -115,6 +119,7 @@ def must_be_harmless(row: sa.Row[Any], found: Finding, wait_s: float) -> None:
     evidence_must_be_in(row)
     _must_not_have_moved(row, "Only a new key can go out there.")
     if found.verdict is VerdictWord.WAS_NOT_SENT:
+        _must_be_the_first(row)
         return
     if found.key_until is None:
         raise NotNow(f"{row.provider} has no key that would stop a second copy.")
@@ -129,6 +134,15 @@ def _must_not_have_moved(row: sa.Row[Any], then: str) -> None:
     if row.moved:
         raise NotNow(
             f"It was written for {row.account}, and {row.provider} has another account in the configuration now. {then}"
+        )
+
+
+def _must_be_the_first(row: sa.Row[Any]) -> None:
+    """What stands in another's place went nowhere itself; of that other one, which may have gone, it proves nothing."""
+    if row.generation > 1:
+        raise NotNow(
+            "It stands in the place of an earlier send, which may have gone out, and what two people had agreed to is "
+            "over. Ask a second person to agree anew; nothing was sent."
         )
 
 

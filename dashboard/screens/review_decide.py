@@ -124,11 +124,11 @@ def possible(send: Send) -> dict[Decision, str]:
     name, until = provider(send.provider), send.finding.key_until
     captions = {Decision.WAS_SENT: "Nothing goes out. It is closed as sent."}
     if not review_found.looking_for_evidence(send) and not send.is_too_late:
-        if _not_sent(send):
+        if _not_sent(send) and send.generation == 1:
             captions[Decision.RESEND_SAME_KEY] = (
                 f"The same e-mail goes to {name}, as if nothing had happened. We have proof that the first one did not go."
             )
-        elif until is not None and send.now < until:
+        elif not _not_sent(send) and until is not None and send.now < until:
             captions[Decision.RESEND_SAME_KEY] = (
                 f"The same e-mail goes to {name}. If the first one arrived, {name} sends nothing. "
                 f"One copy at most, until {clock(until, send.now)} UTC."
@@ -153,6 +153,11 @@ def impossible(send: Send) -> list[str]:
             f"**Sending it again** is not possible: {until}. After that it is worth nothing to whom it should go."
         ]
     name, until = provider(send.provider), send.finding.key_until
+    if _not_sent(send) and send.generation > 1:
+        return [
+            f"**{NAMES[Decision.RESEND_SAME_KEY]}** is not possible: this stands in the place of an earlier send, which may "
+            "have gone out, and what two people had agreed to is over. A second person must agree anew."
+        ]
     if _not_sent(send):
         return []
     if until is None:

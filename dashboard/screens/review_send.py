@@ -35,6 +35,7 @@ def draw(send: Send) -> None:
     to = send.recipients if send.content_kept else ("(no longer kept)",)
     components.heading(what(send.kind), to, review_found.lead(send))
     _facts(send)
+    _in_place_of(send)
     _warn_of_look_alikes(send)
     left, right = st.columns([3, 2], gap="medium")
     with left:
@@ -162,6 +163,15 @@ def _facts(send: Send) -> None:
             (f"Safe key at {name}", safe_key if send.key_kept else "no longer kept"),
         ]
     )
+
+
+def _in_place_of(send: Send) -> None:
+    """What came before stands with the send that this one replaces."""
+    if send.predecessor is None:
+        return
+    known = ", which nobody knows about" if send.predecessor_unknown else ""
+    if st.button(f"In place of Send {send.predecessor}{known}", icon=":material/history:", type="tertiary"):
+        review_settled.open_send(send.predecessor)
 
 
 def _warn_of_look_alikes(send: Send) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import sqlalchemy as sa
@@ -13,6 +14,7 @@ from ledger.database import Transaction
 from ledger.deciding import change, changed, may_decide, must_be_in_time
 from ledger.decisions import TARGETS, WORDS, must_be_harmless
 from ledger.errors import Declined, NotNow
+from ledger.message_ids import meeting_key
 from ledger.records import Act, Decision, Evidence, PointsTo
 from ledger.records.together import Listed
 from ledger.states import ActionState
@@ -62,7 +64,21 @@ def judged(
         number = "" if refusal or decision is not Decision.WAS_SENT else _message_id(tx, one.action_id)
         made.append(Judged(one, row, found, refusal, number or None))
         goes_s += 0.0 if refusal else PACE_S
-    return made
+    return _each_its_own(made)
+
+
+def _each_its_own(made: list[Judged]) -> list[Judged]:
+    """A message that two of a list may be is neither's number: nobody said whose it is."""
+    keys = Counter(
+        (one.row.account, meeting_key(one.message_id)) for one in made if one.row and one.message_id
+    )
+    shared = {key for key, n in keys.items() if n > 1}
+    return [
+        replace(one, message_id=None)
+        if one.row and one.message_id and (one.row.account, meeting_key(one.message_id)) in shared
+        else one
+        for one in made
+    ]
 
 
 def _refusal(
@@ -88,7 +104,7 @@ def _refusal(
 def _against(
     row: sa.Row[Any], found: Finding, evidence: Sequence[Evidence], decision: Decision, goes_s: float
 ) -> str:
-    points_to_sent = any(seen.points_to is PointsTo.SENT for seen in evidence)
+    points_to_sent = _points_to_sent(evidence)
     if decision is Decision.WAS_SENT:
         return "" if points_to_sent else "Nothing that was found points to its having gone out."
     if points_to_sent:
@@ -100,6 +116,22 @@ def _against(
         except NotNow as error:
             return str(error)
     return ""
+
+
+def _points_to_sent(evidence: Sequence[Evidence]) -> bool:
+    """As the page has it (ledger/views/together.py): what was taken back later points nowhere."""
+    return any(
+        seen.points_to is PointsTo.SENT and not _is_taken_back(seen, evidence[n:])
+        for n, seen in enumerate(evidence, start=1)
+    )
+
+
+def _is_taken_back(seen: Evidence, later: Sequence[Evidence]) -> bool:
+    if seen.proof or seen.message_id is None:
+        return False
+    key = meeting_key(seen.message_id)
+    said = [one.message_id for one in later if one.points_to is PointsTo.NEITHER and one.message_id]
+    return key in map(meeting_key, said)
 
 
 def _message_id(tx: Transaction, action_id: int) -> str:

@@ -149,7 +149,8 @@ class Send:
 
     `head` is what an e-mail's head says and how long its parts are; empty for roles that see no recipients. `closed_why`
     says why configuration closed it, in our words. `asked_before` counts the requests ever made about it; `successor` is
-    its next generation. What is over its time in `[retention]` is not `kept` any more.
+    its next generation, `predecessor` the one in whose place it stands; of an unknown one nobody knows whether it
+    went. What is over its time in `[retention]` is not `kept` any more.
     """
 
     id: int
@@ -182,6 +183,8 @@ class Send:
     closed_why: str
     asked_before: int
     successor: int | None
+    predecessor: int | None
+    predecessor_unknown: bool
     now: datetime
     finding: Finding
     attempts: tuple[Attempt, ...]
@@ -208,8 +211,12 @@ SELECT a.id, a.version, a.content_digest, a.kind, a.about, a.namespace, a.provid
                  ORDER BY u.id DESC LIMIT 1), '') AS closed_why,
        (SELECT count(*) FROM nottwice.requests q WHERE q.action_id = a.id) AS asked_before,
        (SELECT id FROM nottwice.actions n WHERE n.namespace = a.namespace AND n.key_digest = a.key_digest
-                                          AND n.generation = a.generation + 1) AS successor
-FROM nottwice.actions a LEFT JOIN nottwice.recipients r ON r.action_id = a.id WHERE a.id = :id
+                                          AND n.generation = a.generation + 1) AS successor,
+       o.id AS predecessor,
+       coalesce(o.verdict IN ('nobody_knows', 'safe_to_try_again') AND o.contradicted_at IS NULL, false) AS predecessor_unknown
+FROM nottwice.actions a LEFT JOIN nottwice.recipients r ON r.action_id = a.id
+LEFT JOIN nottwice.actions o ON o.namespace = a.namespace AND o.key_digest = a.key_digest AND o.generation = a.generation - 1
+WHERE a.id = :id
 """
 
 

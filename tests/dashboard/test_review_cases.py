@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
+from uuid import uuid4
 
 from streamlit.testing.v1 import AppTest
 
 from dashboard.words import span
-from ledger import answers
-from ledger.records import Evidence, PointsTo
+from ledger import answers, decisions, people
+from ledger.records import Act, Evidence, PointsTo, Role, Seen
 from tests.dashboard.conftest import App
 from tests.fix_seed import RECEIPT, House, mail
 
@@ -167,6 +169,34 @@ def test_who_may_not_decide_is_offered_to_look(app: App, house: House) -> None:
     assert "look for mail to the address below" in told and "subject" not in told
     told = " ".join(block.value for block in opened(app, send, SUPPORT).markdown)
     assert "look for mail to the address and with the subject below" in told
+
+
+def acting(house: House, name: str) -> Act:
+    who = house.db.run(
+        lambda tx: people.person(tx, "local", name, name, f"{name[:2]}@example.com", Role.SUPPORT)
+    )
+    return Act(who, uuid4(), "They called.", ("Only this page",))
+
+
+def test_what_two_agreed_to_and_one_took_back_is_offered_to_nobody_alone_and_names_its_origin(
+    app: App, house: House
+) -> None:
+    send = house.uncertain(RECEIPT, mail("ana@example.com", "Receipt"), ago_s=600)
+    ana, bo = (acting(house, name) for name in ("Ana Soto", "Bo Lindqvist"))
+    row = house.db.run(lambda tx: tx.one("SELECT version, content_digest FROM nottwice.actions"))
+    seen = Seen(row.version, bytes(row.content_digest))
+    asked = house.db.run(lambda tx: decisions.ask_new_key(tx, send, seen, ana))
+    made = house.db.run(lambda tx: decisions.agree(tx, asked, bo)).action_id
+    back = replace(bo, form_id=uuid4())
+    house.db.run(lambda tx: decisions.take_back(tx, made, back))
+    at = opened(app, made, SUPPORT)
+    assert "Send again with the same key" not in " ".join(map(str, at.radio[0].options))
+    said = " ".join(caption.value for caption in at.caption)
+    assert "A second person must agree anew." in said and "proof" not in said
+    link = next(button for button in at.button if button.label.startswith("In place of"))
+    assert link.label == f"In place of Send {send}, which nobody knows about"
+    link.click().run()
+    assert not at.exception and at.query_params["send"] == str(send)
 
 
 def test_decided_today_turns_its_pages_by_25(app: App, house: House) -> None:

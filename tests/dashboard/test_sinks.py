@@ -147,6 +147,7 @@ OURS = {
         "tried_at",
         "label",
         "code_",
+        "predecessor",
         "successor",
     ),
     *(

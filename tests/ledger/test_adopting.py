@@ -142,6 +142,43 @@ def test_one_message_is_not_adopted_for_two_sends(sends: Sends, send: int) -> No
         adopt(sends, other, sends.act(sends.person("Bo")), hint.id)
 
 
+def closed_with(sends: Sends, action_id: int, message_id: str) -> Settled:
+    act, seen = sends.act(sends.person("Ann")), sends.seen(action_id)
+    return sends.decide(
+        act,
+        lambda tx: decisions.settle(tx, action_id, seen, Decision.WAS_SENT, act, message_id=message_id),
+    )
+
+
+@pytest.mark.parametrize("number", [MESSAGE, "m-8@provider.example", " <m-8@provider.example> "])
+def test_a_number_that_is_another_sends_is_refused_by_that_sends_name(
+    sends: Sends, send: int, number: str
+) -> None:
+    other = sends.uncertain(KEYED)
+    adopt(sends, send, sends.act(sends.person("Bo")))
+    with pytest.raises(NotNow, match=f"known as send {send}'s"):
+        closed_with(sends, other, number)
+    assert (sends.state(other), sends.row(other).message_id) == (ActionState.NEEDS_REVIEW, None)
+    assert closed_with(sends, other, "<m-9@provider.example>").state is ActionState.SENT
+
+
+def test_a_number_of_a_send_that_its_provider_answered_is_refused_too(sends: Sends, send: int) -> None:
+    answered = sends.proposed(KEYED)
+    sends.tried(answered, ACCEPTED)
+    with pytest.raises(NotNow, match=f"known as send {answered}'s"):
+        closed_with(sends, send, str(ACCEPTED.message_id))
+
+
+def test_opening_again_lets_go_of_the_number_which_the_audit_keeps(sends: Sends, send: int) -> None:
+    other = sends.uncertain(KEYED)
+    closed_with(sends, other, MESSAGE)
+    act = sends.act(sends.person("Bo"))
+    sends.decide(act, lambda tx: decisions.reopen(tx, other, act))
+    assert sends.row(other).message_id is None
+    assert sends.audit(other)[0].detail == f"message {MESSAGE}"
+    assert closed_with(sends, send, MESSAGE).state is ActionState.SENT
+
+
 def test_a_message_whose_send_answered_meanwhile_cannot_be_adopted(sends: Sends) -> None:
     action_id = sends.uncertain(KEYED)
     hinted(sends, action_id, str(ACCEPTED.message_id).strip("<>"))

@@ -69,6 +69,19 @@ def test_two_people_make_a_new_generation(sends: Sends) -> None:
     assert sends.audit(done.action_id)[0].detail == f"in place of send {old}; {asked}"
 
 
+def test_what_two_agreed_to_and_one_took_back_is_agreed_to_anew(sends: Sends) -> None:
+    old, ann, bo = sends.uncertain(KEYED), sends.person("Ann"), sends.person("Bo")
+    made = agree(sends, ask(sends, old, ann), bo).action_id
+    back = sends.act(bo)
+    sends.decide(back, lambda tx: decisions.take_back(tx, made, back))
+    act, seen = sends.act(ann), sends.seen(made)
+    with pytest.raises(NotNow, match="agree anew"):
+        sends.decide(act, lambda tx: decisions.settle(tx, made, seen, Decision.RESEND_SAME_KEY, act))
+    assert sends.state(made) is S.NEEDS_REVIEW and sends.claim_or_none() is None
+    again = agree(sends, ask(sends, made, ann), bo)
+    assert (sends.state(made), sends.row(again.action_id).generation) == (S.CLOSED, 3)
+
+
 def test_a_keyless_one_stays_keyless(sends: Sends) -> None:
     old = sends.uncertain(KEYLESS)
     done = agree(sends, ask(sends, old, sends.person("Ann")), sends.person("Bo"))

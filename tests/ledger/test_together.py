@@ -14,6 +14,7 @@ from ledger.errors import AlreadyDecided, Declined, Incomplete, NotAllowed, NotN
 from ledger.records import Act, Decision, Evidence, PointsTo, Role, Seen
 from ledger.records.together import Listed, ListState, Shared, Terms
 from ledger.states import ActionState
+from ledger.views import together as views_together
 from tests.fix_sends import KEYED, KEYLESS, TO_APPROVE, Sends
 
 S, D = ActionState, Decision
@@ -29,9 +30,11 @@ def decide(sends: Sends, ids: Sequence[int], decision: Decision, act: Act, *, te
     return sends.decide(act, lambda tx: together.decide(tx, shown, decision, act, terms))
 
 
-def hint(sends: Sends, action_id: int, message_id: str | None = None) -> None:
+def hint(
+    sends: Sends, action_id: int, message_id: str | None = None, points_to: PointsTo = PointsTo.SENT
+) -> None:
     seen = Evidence(
-        "search", "near in time", PointsTo.SENT, False, sends.rows("SELECT now() AS now")[0].now, message_id
+        "search", "near in time", points_to, False, sends.rows("SELECT now() AS now")[0].now, message_id
     )
     sends.by_worker.run(lambda tx: answers.add_evidence(tx, action_id, seen))
 
@@ -90,6 +93,34 @@ def test_what_points_to_a_send_is_not_closed_or_sent_again_with_the_others(sends
     done = decide(sends, [hinted, other], D.DO_NOT_SEND, sends.act(sends.person("Ann")))
     assert (sends.state(hinted), sends.state(other)) == (S.NEEDS_REVIEW, S.CLOSED)
     assert "by itself" in results(sends, done.id)[hinted][1]
+
+
+@pytest.mark.parametrize("spelled", ["<m-1@provider.example>", "m-1@provider.example"])
+def test_a_hint_that_was_taken_back_points_nowhere_on_the_page_and_in_the_deciding(
+    sends: Sends, spelled: str
+) -> None:
+    withdrawn, hinted = sends.uncertain(KEYLESS), sends.uncertain(KEYLESS)
+    for id_ in (withdrawn, hinted):
+        hint(sends, id_, "<m-1@provider.example>")
+    hint(sends, withdrawn, spelled, PointsTo.NEITHER)
+    hint(sends, hinted, "<m-2@provider.example>", PointsTo.NEITHER)  # of another message
+    ann = sends.person("Ann")
+    shown = sends.by_console.run(lambda tx: views_together.group(tx, withdrawn), role=Role.SUPPORT)
+    assert shown is not None
+    assert {m.id: m.points_to_sent for m in shown.members} == {withdrawn: False, hinted: True}
+    with pytest.raises(NotNow, match="Nothing that was found"):
+        decide(sends, [withdrawn], D.WAS_SENT, sends.act(ann))
+    decide(sends, [withdrawn, hinted], D.DO_NOT_SEND, sends.act(ann))
+    assert (sends.state(withdrawn), sends.state(hinted)) == (S.CLOSED, S.NEEDS_REVIEW)
+
+
+def test_a_message_that_two_of_a_list_may_be_is_neithers_number(sends: Sends) -> None:
+    ids = [sends.uncertain(KEYLESS) for _ in range(3)]
+    for id_, number in zip(ids, ("<m-1@x.example>", "m-1@x.example", "<m-2@x.example>"), strict=True):
+        hint(sends, id_, number)
+    decide(sends, ids, D.WAS_SENT, sends.act(sends.person("Ann")))
+    assert [sends.state(id_) for id_ in ids] == [S.SENT] * 3
+    assert [sends.row(id_).message_id for id_ in ids] == [None, None, "<m-2@x.example>"]
 
 
 def test_without_a_key_none_is_sent_again_and_a_new_one_never(sends: Sends) -> None:
