@@ -6,6 +6,7 @@ from playwright.sync_api import Page
 
 from ledger.database import Database
 from tests.browser.shots import Album, Ids, Shot
+from tests.browser.stage import settled
 from tests.fix_seed import House
 from tests.fix_stuck import Stuck
 
@@ -25,7 +26,7 @@ def _pick(page: Page, *rows: int) -> None:
 
 def _two(page: Page) -> None:
     _pick(page, 0, 1, 2)
-    page.get_by_text("of 3 can be").first.wait_for()
+    settled(page)
 
 
 def _asked(page: Page) -> None:

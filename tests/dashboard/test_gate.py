@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import quote
 
 import pytest
@@ -55,7 +56,8 @@ def asked(
     async def send(message: Message) -> None:
         sent.append(message)
 
-    asyncio.run(Gate(behind, entry)(scope, receive, send))
+    with ThreadPoolExecutor(1) as beside:  # this thread may have a loop: that of the browser's tests
+        beside.submit(lambda: asyncio.run(Gate(behind, entry)(scope, receive, send))).result()
     return sent[0], bool(behind.asked)
 
 
