@@ -37,9 +37,12 @@ def statements(database: Database) -> Iterator[list[str]]:
     def connected(connection: Any, _: object) -> None:
         connection.cursor_factory = Told
 
+    database.engine.dispose()  # who connects from here on is listened to
     sa.event.listen(database.engine, "connect", connected)
     yield seen
     sa.event.remove(database.engine, "connect", connected)
+    database.engine.dispose()
+    database.engine.connect().close()  # what comes after meets one that nobody listens to
 
 
 def test_a_batch_takes_as_many_statements_as_one(
