@@ -52,7 +52,7 @@ def _kind(wanted: Filter) -> None:
     _set("source", wanted.source)
     st.selectbox(
         "Source",
-        options=["", *_sources(wanted.source)],
+        options=["", *sources(wanted.source)],
         format_func=lambda name: named(name) if name else "All",
         key="events_source",
         on_change=_chosen,
@@ -133,7 +133,7 @@ def _time(text: str) -> datetime | None:
     return at if 1970 <= at.year < 9000 else None
 
 
-def _sources(chosen: str) -> list[str]:
+def sources(chosen: str) -> list[str]:
     """Those configured, those that have sent something, and the one that the address names."""
     seen = session.read_soon(views_events.sources)
     return sorted({*session.house().settings.sources, *seen, *([chosen] if chosen else [])})

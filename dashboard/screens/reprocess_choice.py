@@ -10,6 +10,7 @@ import streamlit as st
 
 from dashboard import session
 from dashboard.components import too_slow
+from dashboard.screens.events_filters import sources
 from dashboard.words import many, named
 from ledger.errors import TooSlow
 from ledger.records.reprocess import RunMode, Wanted
@@ -139,7 +140,7 @@ def _filters(choice: Choice) -> None:
         _set("source", choice.source)
         st.selectbox(
             "Source",
-            options=["", *_sources(choice.source)],
+            options=["", *sources(choice.source)],
             format_func=lambda name: named(name) if name else "All",
             key="rerun_source",
             on_change=_changed,
@@ -166,12 +167,6 @@ def _filters(choice: Choice) -> None:
             st.datetime_input(
                 label, None, key=f"rerun_{name}", step=60, on_change=_changed, args=(name,), width=195
             )
-
-
-def _sources(chosen: str) -> list[str]:
-    """Those configured, those that have sent something, and the one that the address names."""
-    seen = session.read_soon(views_events.sources)
-    return sorted({*session.house().settings.sources, *seen, *([chosen] if chosen else [])})
 
 
 def _set(name: str, value: object) -> None:
