@@ -47,6 +47,13 @@ def pytest_configure(config: pytest.Config) -> None:
     Path(os.environ[RUN_HOME]).chmod(0o711)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_xdist_auto_num_workers() -> int | None:
+    """One more than there are cores: a test with processes also waits, for a lease, a poll or a page."""
+    asked = os.environ.get("PYTEST_XDIST_AUTO_NUM_WORKERS")
+    return None if asked else len(os.sched_getaffinity(0)) + 1
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What drives a Chromium stays in one process of the run: one browser, one console, one cache of its code."""
     for item in items:
