@@ -15,6 +15,8 @@ from dashboard import session
 from dashboard.screens.stuck_words import Pace
 from ledger import by_two, recovery
 from ledger.by_two import Request
+from ledger.database import Transaction
+from ledger.records import Person
 from ledger.views import stuck as views_stuck
 from ledger.views.stuck_found import SEGMENTS, Filter, Place, Segment
 from ledger.views.stuck_rows import Limits, Page, Row, Sizes
@@ -40,18 +42,12 @@ class Kept:
         return time.monotonic() - self.read_at
 
 
-def segment() -> Segment:
-    """What the address asks for; else the first that holds something, until somebody pages or picks."""
+def segment() -> Segment | None:
+    """What the address asks for, else what this session is at; None: the first that holds something."""
     asked = st.query_params.get("show", "")
-    return next((name for name in SEGMENTS if name == asked), None) or _first_that_holds()
-
-
-def _first_that_holds() -> Segment:
-    old: Kept | None = st.session_state.get("stuck_kept")
-    if old is not None and (chosen() or places() or gone() or old.age_s < FRESH_S):
-        return old.asked[0]
-    sizes = session.read_soon(lambda tx: views_stuck.sizes(tx, limits(), wanted()))
-    return next((name for name in SEGMENTS if getattr(sizes, name)), SEGMENTS[0])
+    named, old = next((name for name in SEGMENTS if name == asked), None), _old()
+    stays = old is not None and (chosen() or places() or gone() or old.age_s < FRESH_S)
+    return named or (old.asked[0] if old and stays else None)
 
 
 def wanted() -> Filter:
@@ -84,22 +80,30 @@ def chosen() -> tuple[int, ...]:
 
 def kept() -> Kept:
     """The page to draw. Raises TooSlow, and Unavailable where there is none yet."""
-    asked = (segment(), wanted(), (places() or [None])[-1])
-    old: Kept | None = st.session_state.get("stuck_kept")
+    asked, old = (segment(), wanted(), (places() or [None])[-1]), _old()
     if old is not None and old.asked == asked and (chosen() or gone() or old.age_s < FRESH_S):
         return old
     me = session.me() if session.chosen().role in recovery.REQUEUERS else None
-    page, sizes, requests = session.read_soon(
-        lambda tx: (
-            views_stuck.page(tx, asked[0], limits(), asked[1], after=asked[2], most=ROWS_SHOWN),
-            views_stuck.sizes(tx, limits(), asked[1]),
-            (*by_two.waiting(tx), *(by_two.unfinished(tx, me) if me else ())),
-        )
-    )
-    new = Kept(asked, page, sizes, requests, time.monotonic(), (old.number if old else 0) + 1)
+    new = session.read_soon(lambda tx: _read(tx, *asked, me, (old.number if old else 0) + 1))
     st.session_state["stuck_kept"] = new
     st.session_state["stuck_chosen"] = ()
     return new
+
+
+def _read(
+    tx: Transaction, at: Segment | None, wanted: Filter, after: Place | None, me: Person | None, number: int
+) -> Kept:
+    """The sizes first: they say which segment it is where nobody asked for one."""
+    sizes = views_stuck.sizes(tx, limits(), wanted)
+    shown = at or next((name for name in SEGMENTS if getattr(sizes, name)), SEGMENTS[0])
+    page = views_stuck.page(tx, shown, limits(), wanted, after=after, most=ROWS_SHOWN)
+    requests = (*by_two.waiting(tx), *(by_two.unfinished(tx, me) if me else ()))
+    return Kept((shown, wanted, after), page, sizes, requests, time.monotonic(), number)
+
+
+def _old() -> Kept | None:
+    old: Kept | None = st.session_state.get("stuck_kept")
+    return old
 
 
 def picked(now: Kept) -> list[Row]:
@@ -108,7 +112,7 @@ def picked(now: Kept) -> list[Row]:
 
 def number() -> int:
     """Of the kept page: the same list asked about twice from one page is one request."""
-    old: Kept | None = st.session_state.get("stuck_kept")
+    old = _old()
     return old.number if old else 0
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from ledger import pauses, restored
 from ledger.database import Transaction
 from ledger.rows import made
-from ledger.views.stuck_found import SEGMENTS, Filter, Kind, Place, Segment, found, values
+from ledger.views.stuck_found import SEGMENTS, Filter, Place, Segment, counts, found, values
 from ledger.views.stuck_rows import (
     COUNTED_MAX,
     ByHand,
@@ -56,11 +56,11 @@ ORDER BY f.at, a.id
 # With the statistics of a table that was still empty, a planner would rather read it whole than ten thousand entries.
 BY_INDEX = "SELECT set_config('enable_seqscan', 'off', true)"
 ONE = "SELECT e.id, e.accepted_at AS at FROM nottwice.events e WHERE e.id = :id"
-COUNT = "SELECT count(*) AS n FROM ({found}) AS found"
 # Of those that are close to the end of their lease, how many have outlived it.
-EXPIRED = """
-SELECT (SELECT count(*) FROM (SELECT FROM nottwice.events WHERE state = 'processing' AND lease_until < now() LIMIT :most) AS e)
-     + (SELECT count(*) FROM (SELECT FROM nottwice.actions WHERE state = 'sending' AND lease_until < now() LIMIT :most) AS s) AS n
+SIZES = """
+SELECT {counts},
+       (SELECT count(*) FROM (SELECT FROM nottwice.events WHERE state = 'processing' AND lease_until < now() LIMIT :most) AS e)
+     + (SELECT count(*) FROM (SELECT FROM nottwice.actions WHERE state = 'sending' AND lease_until < now() LIMIT :most) AS s) AS expired
 """
 TAKERS = """
 SELECT h.pair, bool_or(w.stopped_at IS NULL AND w.seen_at > now() - make_interval(secs => :silent_s)) AS running,
@@ -82,14 +82,15 @@ ORDER BY a.entity_id, a.id DESC
 
 
 def sizes(tx: Transaction, limits: Limits, wanted: Filter = EVERYTHING) -> Sizes:
-    """How much is stuck. Counts nothing beyond COUNTED_MAX."""
+    """How much is stuck, in one statement. Counts nothing beyond COUNTED_MAX."""
     tx.execute(BY_INDEX)
-    counted = {segment: _count(tx, "event", segment, wanted, limits) for segment in SEGMENTS}
-    sends = {segment: _count(tx, "send", segment, wanted, limits) for segment in SEGMENTS}
+    told = values("event", wanted, None, COUNTED_MAX + 1, lease_s=limits.lease_s, waiting_s=limits.waiting_s)
+    n = tx.one(SIZES.format(counts=counts(wanted)), **told)._asdict()
+    both = {segment: n[f"event_{segment}"] + n.get(f"send_{segment}", 0) for segment in SEGMENTS}
     return Sizes(
-        **{segment: min(COUNTED_MAX + 1, counted[segment] + sends[segment]) for segment in SEGMENTS},
-        expired=min(COUNTED_MAX + 1, int(tx.one(EXPIRED, most=COUNTED_MAX + 1).n)),
-        given_up=sends["aside"],
+        **{segment: min(COUNTED_MAX + 1, of_it) for segment, of_it in both.items()},
+        expired=min(COUNTED_MAX + 1, n["expired"]),
+        given_up=n["send_aside"],
     )
 
 
@@ -133,12 +134,6 @@ def around(tx: Transaction, limits: Limits) -> Surroundings:
     row = tx.one(AROUND, silent_s=limits.silent_s)
     held = {pause.account: pause for pause in pauses.standing(tx)}
     return Surroundings(row.now, row.running, row.resume_at, restored.why_held(tx), held)
-
-
-def _count(tx: Transaction, kind: Kind, segment: Segment, wanted: Filter, limits: Limits) -> int:
-    sql = found(kind, segment, wanted)
-    told = values(kind, wanted, None, COUNTED_MAX + 1, lease_s=limits.lease_s, waiting_s=limits.waiting_s)
-    return int(tx.one(COUNT.format(found=sql), **told).n) if sql else 0
 
 
 def _events(

@@ -6,6 +6,7 @@ events that were set aside and, for a week, sends that were given up.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
@@ -94,8 +95,10 @@ SELECT p.id, p.at FROM nottwice.accounts_that_wait() AS k(account) CROSS JOIN LA
     ORDER BY a.due_at, a.id LIMIT :most) AS p
 ORDER BY p.at, p.id LIMIT :most""",
 }
-OF = {"event": ("e.source", "e.type"), "send": ("a.provider", "a.kind")}
+OF: dict[Kind, tuple[str, str]] = {"event": ("e.source", "e.type"), "send": ("a.provider", "a.kind")}
 AFTER = "(CAST(:at AS timestamptz), CAST(:id AS bigint))"
+COUNTED = "(SELECT count(*) FROM ({}) AS f) AS {}_{}"
+ORDER = re.compile(r"ORDER BY \S+, \S+ ")
 
 
 def found(kind: Kind, segment: Segment, wanted: Filter) -> str:
@@ -106,6 +109,15 @@ def found(kind: Kind, segment: Segment, wanted: Filter) -> str:
     return sql.format(
         handled=HANDLED, taken=TAKEN, of=of + (f" AND {type_} = :type" if wanted.type else ""), after=AFTER
     )
+
+
+def counts(wanted: Filter) -> str:
+    """How many are in each segment, as columns `event_past`, `send_aside` …; none beyond `:most`.
+
+    Without an order, so that counting ends there: for the first of a union in order, all of it is read up to `:most` each.
+    """
+    each = ((kind, segment, found(kind, segment, wanted)) for kind in OF for segment in SEGMENTS)
+    return ",\n".join(COUNTED.format(ORDER.sub("", sql), kind, segment) for kind, segment, sql in each if sql)
 
 
 def values(
