@@ -19,7 +19,8 @@ from ledger import decisions
 from ledger.database import Transaction
 from ledger.records import Act, Decision, Seen
 from ledger.verdict import VerdictWord
-from ledger.views.review import Segment, Send
+from ledger.views.queue import Segment
+from ledger.views.review import Send
 
 LOOKED_AT = ("Provider's own log", "Customer told us", "Our own records", "Only this page")
 NAMES = {

@@ -17,9 +17,11 @@ from dashboard.lists import listed
 from dashboard.screens import reprocess_words, review_causes, review_decided, review_paging
 from dashboard.words import COSTS, key_words, many, named, provider, span, what
 from ledger.payload import shown
+from ledger.views import queue as views_queue
 from ledger.views import reprocess as views_reprocess
 from ledger.views import review as views_review
-from ledger.views.review import QueueRow, Sizes
+from ledger.views.queue import QueueRow
+from ledger.views.review import Sizes
 
 ROWS = review_paging.ROWS
 SEGMENTS = ("uncertain", "to_approve", "second_person", "decided_today")
@@ -55,7 +57,7 @@ def draw() -> None:
     rows: list[QueueRow] = []
     if segment != "decided_today":
         rows = session.read(
-            lambda tx: views_review.queue(tx, segment, after=review_paging.place(), most=ROWS + 1)
+            lambda tx: views_queue.queue(tx, segment, after=review_paging.place(), most=ROWS + 1)
         )
     st.title(answer(sizes), anchor=False)
     with st.container(horizontal=True, vertical_alignment="center"):

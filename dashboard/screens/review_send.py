@@ -23,6 +23,7 @@ from dashboard.words import COSTS, clock, clock_s, key_words, named, provider, s
 from ledger.payload import shown
 from ledger.records import Role
 from ledger.verdict import VerdictWord
+from ledger.views import queue as views_queue
 from ledger.views import review as views_review
 from ledger.views.review import Send
 
@@ -82,7 +83,7 @@ def _has_verdict(send: Send) -> bool:
 
 def _way(send: Send) -> None:
     segment = review_decide.segment(send)
-    ids = session.read(lambda tx: views_review.in_order(tx, segment, most=200))
+    ids = session.read(lambda tx: views_queue.in_order(tx, segment, most=200))
     at = ids.index(send.id) if send.id in ids else None
     with st.container(horizontal=True, vertical_alignment="center"):
         if {"cause", "list"} & set(st.query_params) and st.button(

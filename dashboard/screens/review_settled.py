@@ -18,6 +18,7 @@ from ledger.database import Transaction
 from ledger.payload import shown
 from ledger.records import Act
 from ledger.states import ActionState
+from ledger.views import queue as views_queue
 from ledger.views import review as views_review
 from ledger.views.decided import Decided
 from ledger.views.review import Send
@@ -184,7 +185,7 @@ def _can_be_opened_again(send: Send) -> bool:
 
 
 def _next_one(send: Send) -> None:
-    waiting = session.read(lambda tx: views_review.queue(tx, "uncertain", most=2))
+    waiting = session.read(lambda tx: views_queue.queue(tx, "uncertain", most=2))
     following = [row.id for row in waiting if row.id != send.id]
     if following:
         if st.button("Open the next one", type="primary", width="stretch", key=f"next_{send.id}"):

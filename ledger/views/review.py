@@ -1,4 +1,4 @@
-"""What the review desk reads: the queue, one send whole, and what was decided.
+"""What the review desk reads: how much waits, and one send whole. The queue is in `queue`, what was decided in `decided`.
 
 Each works as the person's database role, which decides how recipients look. A body is never in here: it is shown by
 `reveals.reveal` alone.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
-from typing import Any, Literal, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import sqlalchemy as sa
 
@@ -22,81 +22,7 @@ from ledger.views import decided
 from ledger.views.decided import Decided
 
 T = TypeVar("T")
-Segment = Literal["uncertain", "to_approve", "second_person"]
-Place = tuple[bool, int, datetime, int]  # where a page of the queue ends
 SEES_HEADS = frozenset({Role.SUPPORT, Role.AUDITOR, Role.ADMIN})
-
-
-@dataclass(frozen=True, slots=True)
-class QueueRow:
-    """One send that waits for a person. `key_left_s` is None without keys, negative when the key ran out."""
-
-    id: int
-    kind: str
-    about: str
-    provider: str
-    cost: str
-    verdict: str | None
-    recipients: tuple[str, ...]
-    waiting_s: float
-    key_left_s: float | None
-    looking_s: float
-    place: Place
-
-
-# A key that ends within the hour first, then the costliest mistake, then the longest wait.
-WAITING = """
-WITH waiting AS (
-    SELECT id, kind, about, provider, cost, verdict, evidence_until, coalesce(review_since, created_at) AS since,
-           array_position(ARRAY['high', 'medium', 'low'], cost) AS rank,
-           nottwice.key_ends(first_started_at, key_window_s, key_margin_s) AS key_until
-    FROM nottwice.actions a
-    WHERE state = :state
-      AND :asked = (id IN (SELECT q.action_id FROM nottwice.requests q WHERE q.decision IS NULL AND q.expires_at > now()))),
-ranked AS (
-    SELECT *, NOT coalesce(key_until BETWEEN now() AND now() + interval '1 hour', false) AS later FROM waiting),
-page AS MATERIALIZED (  -- recipients are looked up for these alone
-    SELECT * FROM ranked
-    WHERE CAST(:id AS bigint) IS NULL
-       OR (later, rank, since, id)
-          > (CAST(:later AS boolean), CAST(:rank AS integer), CAST(:since AS timestamptz), CAST(:id AS bigint))
-    ORDER BY later, rank, since, id LIMIT :most)
-"""
-IDS = "SELECT id FROM page ORDER BY later, rank, since, id"
-IN_ORDER = WAITING + IDS
-QUEUE = (
-    WAITING
-    + """
-SELECT a.id, a.kind, a.about, a.provider, a.cost, coalesce(r.recipients, '{}') AS recipients, a.later, a.rank, a.since,
-       CASE WHEN a.verdict = 'safe_to_try_again' AND a.key_until < now() THEN 'nobody_knows' ELSE a.verdict END AS verdict,
-       nottwice.seconds_since(a.since) AS waiting_s,
-       CAST(extract(epoch FROM a.key_until - now()) AS double precision) AS key_left_s,
-       CAST(greatest(0, coalesce(extract(epoch FROM a.evidence_until - now()), 0)) AS double precision) AS looking_s
-FROM page a LEFT JOIN nottwice.recipients r ON r.action_id = a.id
-ORDER BY a.later, a.rank, a.since, a.id
-"""
-)
-
-
-def queue(tx: Transaction, segment: Segment, *, after: Place | None = None, most: int = 25) -> list[QueueRow]:
-    """The next `most` sends that wait, behind the place where the page before ended."""
-    rows = tx.all(QUEUE, **_of(segment, after), most=most)
-    return [
-        _made(QueueRow, row, recipients=tuple(row.recipients), place=(row.later, row.rank, row.since, row.id))
-        for row in rows
-    ]
-
-
-def in_order(tx: Transaction, segment: Segment, *, most: int) -> list[int]:
-    """Which sends wait, in the order of the queue."""
-    return [row.id for row in tx.all(IN_ORDER, **_of(segment, None), most=most)]
-
-
-def _of(segment: Segment, after: Place | None) -> dict[str, object]:
-    later, rank, since, id_ = after or (None, None, None, None)
-    state = "proposed" if segment == "to_approve" else "needs_review"
-    asked = segment == "second_person"
-    return {"state": state, "asked": asked, "later": later, "rank": rank, "since": since, "id": id_}
 
 
 @dataclass(frozen=True, slots=True)

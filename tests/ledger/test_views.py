@@ -10,6 +10,7 @@ from ledger import views
 from ledger.database import Database
 from ledger.records import Role
 from ledger.verdict import VerdictWord
+from ledger.views import queue as views_queue
 from ledger.views import review as views_review
 from tests.fix_seed import LETTER, RECEIPT, House, desk, full, mail
 
@@ -73,7 +74,7 @@ def test_the_queue_puts_the_costliest_first_and_pages_by_place(console: Database
     made = desk(house)
 
     def read(**more):
-        return console.run(lambda tx: views_review.queue(tx, "uncertain", **more), role=Role.SUPPORT)
+        return console.run(lambda tx: views_queue.queue(tx, "uncertain", **more), role=Role.SUPPORT)
 
     rows = read()
     assert [row.id for row in rows] == [made.refund, made.receipt, made.second, made.reply, made.welcome]
@@ -87,7 +88,7 @@ def test_a_key_that_ends_within_the_hour_comes_first_and_one_that_ended_does_not
     made = desk(house)
     house.aged(made.welcome, 86_400 - 900 - 1800)
     house.aged(made.refund, 86_400)
-    rows = console.run(lambda tx: views_review.queue(tx, "uncertain"), role=Role.SUPPORT)
+    rows = console.run(lambda tx: views_queue.queue(tx, "uncertain"), role=Role.SUPPORT)
     assert rows[0].id == made.welcome and 1000 < (rows[0].key_left_s or 0) < 1800
     ended = next(row for row in rows if row.id == made.refund)
     assert ended.verdict == "nobody_knows" and (ended.key_left_s or 0) < 0
@@ -98,7 +99,7 @@ def test_recipients_look_as_the_role_may_see_them(console: Database, house: Hous
     made = desk(house)
     row = next(
         r
-        for r in console.run(lambda tx: views_review.queue(tx, "uncertain"), role=role)
+        for r in console.run(lambda tx: views_queue.queue(tx, "uncertain"), role=role)
         if r.id == made.receipt
     )
     send = console.run(lambda tx: views_review.send(tx, role, made.receipt), role=role)
