@@ -29,8 +29,8 @@ T = TypeVar("T")
 RETRIED_BLINDLY = frozenset(
     {"40001", "40P01"}
 )  # serialization failure, deadlock: the server undid everything
-# The referee between two claims that began at the same instant: as good as a serialization failure.
-REFEREES = frozenset({"one_of_a_lane_at_a_time"})
+# The referee between two claims, or two decisions, that began at the same instant: as good as a serialization failure.
+REFEREES = frozenset({"one_of_a_lane_at_a_time", "one_send_a_number"})
 TRIES_MAX = 5
 PREPARE_AFTER = 5  # psycopg's own threshold
 WORDS_MAX = 200

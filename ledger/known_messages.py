@@ -11,6 +11,8 @@ OTHER = """
 SELECT coalesce(
     (SELECT m.action_id FROM nottwice.messages m
      WHERE m.account = :account AND m.message_id = :key AND m.action_id <> :id),
+    (SELECT g.id FROM nottwice.actions g WHERE g.account = :account AND nottwice.meeting_key(g.message_id) = :key
+     AND g.state = 'sent' AND g.verdict <> 'was_sent' AND g.message_id IS NOT NULL AND g.id <> :id),
     (SELECT min(g.id) FROM nottwice.actions g WHERE g.message_id IN (:message_id, :bare, '<' || :bare || '>')
      AND g.account = :account AND g.state = 'sent' AND g.id <> :id)) AS id
 """
@@ -26,10 +28,9 @@ def other_send(tx: Transaction, action_id: int, account: str, message_id: str) -
 def must_be_no_others(tx: Transaction, action_id: int, account: str, message_id: str) -> None:
     """Raises NotNow, with that send's number, when the message is known as another send's.
 
-    Held until the transaction ends against whoever gives the same number to another send at the same moment.
+    Of two that give one number at the same moment the database refuses the second (sql/0047); its transaction is begun
+    again, and meets the first one here.
     """
-    key = f"message {account} {meeting_key(message_id)}"
-    tx.execute("SELECT pg_advisory_xact_lock(hashtextextended(:key, 42))", key=key)
     other = other_send(tx, action_id, account, message_id)
     if other is not None:
         raise NotNow(

@@ -50,7 +50,8 @@ def judged(
 ) -> list[Judged]:
     """All of a list in its order, every row locked until this transaction ends; `list_id` once it has been asked for.
 
-    A send that goes out later than the others needs a key that holds for longer.
+    A send that goes out later than the others needs a key that holds for longer. A number that another list gives away at
+    the same moment is refused by the database (sql/0047): the transaction is begun again, and finds it taken.
     """
     ids = [one.action_id for one in listed]
     rows, histories = judging.lock_many(tx, ids), judging.histories(tx, ids)
