@@ -62,7 +62,7 @@ def settle(
         raise NotNow("A new key needs a second person who agrees. Ask for one; nothing was sent.")
     if decision is Decision.RESEND_SAME_KEY:
         must_be_in_time(row)
-        must_be_harmless(row, found, wait_s)
+        must_be_harmless(tx, row, found, wait_s)
     must_not_be_asked(tx, action_id)
     number = message_id.strip()[:MESSAGE_ID_CHARACTERS_MAX] or None
     if number is not None:
@@ -114,13 +114,30 @@ def reopen(tx: Transaction, action_id: int, act: Act) -> Settled:
     return change(tx, row, act, "opened again", ActionState.NEEDS_REVIEW, found)
 
 
-def must_be_harmless(row: sa.Row[Any], found: Finding, wait_s: float) -> None:
-    """Raises NotNow unless the same key, used in `wait_s` from now, leaves one copy at most."""
+EARLIER_WENT = """
+SELECT o.id FROM nottwice.actions n JOIN nottwice.actions o USING (namespace, key_digest)
+WHERE n.id = :id AND o.generation < n.generation AND o.state = 'closed' AND o.contradicted_at IS NOT NULL
+ORDER BY o.generation DESC LIMIT 1
+"""
+
+
+def must_be_harmless(tx: Transaction, row: sa.Row[Any], found: Finding, wait_s: float) -> None:
+    """Raises NotNow unless the same key, used in `wait_s` from now, leaves no more copies than were agreed to.
+
+    Of a first send that is one. A later generation is the one e-mail that two people agreed to: while its key protects it,
+    the same key makes no further one, and one person suffices. Their word is over where it certainly did not go out, and
+    where proof came since that a send before it did.
+    """
     evidence_must_be_in(row)
     _must_not_have_moved(row, "Only a new key can go out there.")
     if found.verdict is VerdictWord.WAS_NOT_SENT:
         _must_be_the_first(row)
         return
+    if row.generation > 1 and (earlier := tx.first(EARLIER_WENT, id=row.id)) is not None:
+        raise NotNow(
+            f"Send {earlier.id}, in whose place it stands, went out after all. Another copy takes two people: ask a second "
+            "person to agree anew; nothing was sent."
+        )
     if found.key_until is None:
         raise NotNow(f"{row.provider} has no key that would stop a second copy.")
     if (found.key_until - row.now).total_seconds() <= wait_s:

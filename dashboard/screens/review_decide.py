@@ -129,10 +129,11 @@ def possible(send: Send) -> dict[Decision, str]:
             captions[Decision.RESEND_SAME_KEY] = (
                 f"The same e-mail goes to {name}, as if nothing had happened. We have proof that the first one did not go."
             )
-        elif not _not_sent(send) and until is not None and send.now < until:
+        elif not (_not_sent(send) or send.earlier_went) and until is not None and send.now < until:
+            agreed = " It stays the one e-mail that two people agreed to." if send.generation > 1 else ""
             captions[Decision.RESEND_SAME_KEY] = (
                 f"The same e-mail goes to {name}. If the first one arrived, {name} sends nothing. "
-                f"One copy at most, until {clock(until, send.now)} UTC."
+                f"One copy at most, until {clock(until, send.now)} UTC.{agreed}"
             )
         captions[Decision.RESEND_NEW_KEY] = (
             "Goes out as if for the first time. If the first one arrived, they get it twice. "
@@ -161,6 +162,11 @@ def impossible(send: Send) -> list[str]:
         ]
     if _not_sent(send):
         return []
+    if send.earlier_went:
+        return [
+            f"**{NAMES[Decision.RESEND_SAME_KEY]}** is not possible: the send in whose place it stands went out after all, so "
+            "this is another copy. A second person must agree anew."
+        ]
     if until is None:
         return [
             f"**{NAMES[Decision.RESEND_SAME_KEY]}** is not possible: {name} has no key that would stop a second copy."

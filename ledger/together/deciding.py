@@ -61,7 +61,7 @@ def judged(
     for one in listed:
         row, (attempts, evidence) = rows.get(one.action_id), histories[one.action_id]
         found = None if row is None else judging.finding_of(row, attempts, evidence)
-        refusal = _refusal(one, row, found, evidence, decision, goes_s, asked.get(one.action_id, ""))
+        refusal = _refusal(tx, one, row, found, evidence, decision, goes_s, asked.get(one.action_id, ""))
         number = "" if refusal or decision is not Decision.WAS_SENT else _message_id(tx, one.action_id)
         made.append(Judged(one, row, found, refusal, number or None))
         goes_s += 0.0 if refusal else PACE_S
@@ -83,6 +83,7 @@ def _each_its_own(made: list[Judged]) -> list[Judged]:
 
 
 def _refusal(
+    tx: Transaction,
     one: Listed,
     row: sa.Row[Any] | None,
     found: Finding | None,
@@ -99,11 +100,16 @@ def _refusal(
         return "It changed since it was listed. Look at it by itself."
     if asked_by:
         return f"{asked_by} asks a second person about it."
-    return _against(row, found, evidence, decision, goes_s)
+    return _against(tx, row, found, evidence, decision, goes_s)
 
 
 def _against(
-    row: sa.Row[Any], found: Finding, evidence: Sequence[Evidence], decision: Decision, goes_s: float
+    tx: Transaction,
+    row: sa.Row[Any],
+    found: Finding,
+    evidence: Sequence[Evidence],
+    decision: Decision,
+    goes_s: float,
 ) -> str:
     points_to_sent = _points_to_sent(evidence)
     if decision is Decision.WAS_SENT:
@@ -113,7 +119,7 @@ def _against(
     if decision is Decision.RESEND_SAME_KEY:
         try:
             must_be_in_time(row)
-            must_be_harmless(row, found, goes_s)
+            must_be_harmless(tx, row, found, goes_s)
         except NotNow as error:
             return str(error)
     return ""

@@ -76,7 +76,8 @@ class Send:
     `head` is what an e-mail's head says and how long its parts are; empty for roles that see no recipients. `closed_why`
     says why configuration closed it, in our words. `asked_before` counts the requests ever made about it; `successor` is
     its next generation, `predecessor` the one in whose place it stands; of an unknown one nobody knows whether it
-    went. What is over its time in `[retention]` is not `kept` any more.
+    went, and `earlier_went` after all when one before it was closed and proven since. What is over its time in
+    `[retention]` is not `kept` any more.
     """
 
     id: int
@@ -111,6 +112,7 @@ class Send:
     successor: int | None
     predecessor: int | None
     predecessor_unknown: bool
+    earlier_went: bool
     now: datetime
     finding: Finding
     attempts: tuple[Attempt, ...]
@@ -139,7 +141,9 @@ SELECT a.id, a.version, a.content_digest, a.kind, a.about, a.namespace, a.provid
        (SELECT id FROM nottwice.actions n WHERE n.namespace = a.namespace AND n.key_digest = a.key_digest
                                           AND n.generation = a.generation + 1) AS successor,
        o.id AS predecessor,
-       coalesce(o.verdict IN ('nobody_knows', 'safe_to_try_again') AND o.contradicted_at IS NULL, false) AS predecessor_unknown
+       coalesce(o.verdict IN ('nobody_knows', 'safe_to_try_again') AND o.contradicted_at IS NULL, false) AS predecessor_unknown,
+       EXISTS (SELECT FROM nottwice.actions e WHERE e.namespace = a.namespace AND e.key_digest = a.key_digest AND e.state = 'closed'
+                                              AND e.generation < a.generation AND e.contradicted_at IS NOT NULL) AS earlier_went
 FROM nottwice.actions a LEFT JOIN nottwice.recipients r ON r.action_id = a.id
 LEFT JOIN nottwice.actions o ON o.namespace = a.namespace AND o.key_digest = a.key_digest AND o.generation = a.generation - 1
 WHERE a.id = :id

@@ -8,11 +8,13 @@ from uuid import uuid4
 import pytest
 from sqlalchemy.exc import DBAPIError
 
-from ledger import actions, answers, decisions, people
+from ledger import actions, answers, decisions, people, together
 from ledger.errors import AlreadyDecided, Incomplete, NotAllowed, NotNow, Stale
-from ledger.records import Act, Decision, Evidence, NotSent, Person, PointsTo, Role, Settled
+from ledger.records import Act, Decision, Evidence, KindRules, NotSent, Person, PointsTo, Role, Settled
+from ledger.records.together import Listed, Terms
 from ledger.states import ActionState
-from tests.fix_sends import ACCEPTED, KEYED, KEYLESS, Sends
+from ledger.views import review
+from tests.fix_sends import ACCEPTED, KEYED, KEYLESS, UNKNOWN, Sends
 
 S = ActionState
 
@@ -80,6 +82,57 @@ def test_what_two_agreed_to_and_one_took_back_is_agreed_to_anew(sends: Sends) ->
     assert sends.state(made) is S.NEEDS_REVIEW and sends.claim_or_none() is None
     again = agree(sends, ask(sends, made, ann), bo)
     assert (sends.state(made), sends.row(again.action_id).generation) == (S.CLOSED, 3)
+
+
+def again(sends: Sends, action_id: int, who: Person) -> Settled:
+    """One person, the same key."""
+    act, seen = sends.act(who), sends.seen(action_id)
+    return sends.decide(act, lambda tx: decisions.settle(tx, action_id, seen, Decision.RESEND_SAME_KEY, act))
+
+
+def agreed_and_uncertain(sends: Sends, rules: KindRules) -> tuple[int, int]:
+    """A send and the one that two people agreed to in its place, which is uncertain too and on the desk."""
+    old = sends.uncertain(rules)
+    made = agree(sends, ask(sends, old, sends.person("Ann")), sends.person("Bo")).action_id
+    sends.tried(made, UNKNOWN)
+    sends.sql(
+        "UPDATE nottwice.actions SET retry_until = now() WHERE id = :id AND state = 'approved'", id=made
+    )
+    sends.by_worker.run(actions.expire)
+    sends.sql("UPDATE nottwice.actions SET evidence_until = now() WHERE id = :id", id=made)
+    assert sends.state(made) is S.NEEDS_REVIEW
+    return old, made
+
+
+def test_what_two_agreed_to_is_one_email_that_one_person_sends_again_under_its_own_key(sends: Sends) -> None:
+    _, made = agreed_and_uncertain(sends, KEYED)
+    key = sends.row(made).provider_key
+    assert again(sends, made, sends.person("Ann")).state is S.APPROVED
+    sends.due_now(made)
+    claimed = sends.claimed()
+    assert (claimed.lease.action_id, claimed.provider_key) == (made, key)
+    assert len(sends.rows("SELECT FROM nottwice.actions")) == 2
+
+
+def test_what_two_agreed_to_without_a_key_takes_two_each_time(sends: Sends) -> None:
+    _, made = agreed_and_uncertain(sends, KEYLESS)
+    with pytest.raises(NotNow, match="no key that would stop a second copy"):
+        again(sends, made, sends.person("Ann"))
+
+
+def test_proof_that_the_first_went_out_ends_what_two_agreed_to(sends: Sends) -> None:
+    old, made = agreed_and_uncertain(sends, KEYED)
+    assert prove(sends, old) is S.CLOSED
+    ann = sends.person("Ann")
+    with pytest.raises(NotNow, match=f"Send {old}, in whose place it stands, went out after all"):
+        again(sends, made, ann)
+    act, shown = sends.act(ann), [Listed(made, sends.seen(made))]
+    with pytest.raises(NotNow, match="went out after all"):
+        sends.decide(act, lambda tx: together.decide(tx, shown, Decision.RESEND_SAME_KEY, act, Terms("one")))
+    send = sends.by_console.run(lambda tx: review.send(tx, Role.SUPPORT, made), role=Role.SUPPORT)
+    assert send is not None and send.earlier_went
+    third = agree(sends, ask(sends, made, ann), sends.person("Bo"))
+    assert sends.row(third.action_id).generation == 3
 
 
 def test_a_keyless_one_stays_keyless(sends: Sends) -> None:
