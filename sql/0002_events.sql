@@ -85,6 +85,7 @@ CREATE TABLE nottwice.conflicts (
     first_seen_at   timestamptz NOT NULL DEFAULT now(),
     last_seen_at    timestamptz NOT NULL DEFAULT now(),
     acknowledged_at timestamptz,
+    state           text GENERATED ALWAYS AS (CASE WHEN acknowledged_at IS NULL THEN 'new' ELSE 'seen' END) STORED,
     version         bigint NOT NULL DEFAULT 1,
     CONSTRAINT one_conflict_per_content UNIQUE (event_id, content_digest)
 );
@@ -135,7 +136,7 @@ GRANT SELECT (id, namespace, source, type, event_key, key_rule, delivery_id, occ
     ON nottwice.events TO nottwice_viewer, nottwice_support, nottwice_engineer, nottwice_auditor, nottwice_admin;
 GRANT SELECT ON nottwice.duplicates, nottwice.event_attempts
     TO nottwice_viewer, nottwice_support, nottwice_engineer, nottwice_auditor, nottwice_admin;
-GRANT SELECT (id, event_id, content_digest, delivery_id, content_type, deliveries, first_seen_at, last_seen_at, acknowledged_at, version)
+GRANT SELECT (id, event_id, content_digest, delivery_id, content_type, deliveries, first_seen_at, last_seen_at, acknowledged_at, state, version)
     ON nottwice.conflicts TO nottwice_viewer, nottwice_support, nottwice_engineer, nottwice_auditor, nottwice_admin;
 GRANT SELECT (id, namespace, source, body_digest, element, reason, deliveries, first_seen_at, last_seen_at, settled_at, version)
     ON nottwice.quarantine TO nottwice_viewer, nottwice_support, nottwice_engineer, nottwice_auditor, nottwice_admin;

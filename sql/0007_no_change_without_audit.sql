@@ -7,6 +7,13 @@ CREATE FUNCTION nottwice.a_person_acts() RETURNS boolean LANGUAGE sql STABLE AS 
         OR session_user = 'nottwice_console'
 $$;
 
+-- What this transaction notes that a person did with a thing: for those who ask whether it says enough.
+CREATE FUNCTION nottwice.noted_now(of text, number bigint, person bigint) RETURNS SETOF nottwice.audit LANGUAGE sql STABLE AS $$
+    SELECT a.* FROM nottwice.audit a
+    WHERE a.entity = of AND a.entity_id = number AND a.person_id = person AND a.outcome = 'done'
+      AND a.transaction = pg_current_xact_id()
+$$;
+
 -- After the statement: each changed row's version rose by one, and this transaction holds the audit row that says so.
 CREATE FUNCTION nottwice.change_is_audited() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = nottwice, pg_temp AS $$
 DECLARE
@@ -39,16 +46,13 @@ CREATE TRIGGER an_action_changes_with_its_audit_row AFTER UPDATE ON nottwice.act
     REFERENCING OLD TABLE AS old_rows NEW TABLE AS new_rows
     FOR EACH STATEMENT EXECUTE FUNCTION nottwice.change_is_audited('action');
 
--- At commit: an audit row that claims a change was followed by that change.
+-- At commit: an audit row that claims a change was followed by that change, whatever has a version and a state.
 CREATE FUNCTION nottwice.audit_tells_the_truth() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = nottwice, pg_temp AS $$
 DECLARE
     made boolean;
 BEGIN
-    IF NEW.outcome <> 'done' OR NEW.entity_version IS NULL OR NEW.entity NOT IN ('event', 'action') THEN
-        RETURN NULL;
-    END IF;
     EXECUTE format('SELECT EXISTS (SELECT FROM nottwice.%I WHERE id = $1 AND version >= $2 AND (version > $2 OR state = $3))',
-                   NEW.entity || 's')
+                   CASE NEW.entity WHEN 'reprocess' THEN 'reprocess_runs' WHEN 'together' THEN 'together' ELSE NEW.entity || 's' END)
         INTO made USING NEW.entity_id, NEW.entity_version, NEW.state_after;
     IF NOT made THEN
         RAISE EXCEPTION 'audit row % claims a change that was not made', NEW.id USING ERRCODE = 'integrity_constraint_violation';
@@ -57,27 +61,10 @@ BEGIN
 END
 $$;
 CREATE CONSTRAINT TRIGGER an_audit_row_claims_only_what_happened AFTER INSERT ON nottwice.audit
-    DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION nottwice.audit_tells_the_truth();
-
--- A body is read by a person only behind an audit row of an earlier, committed transaction of the same person's role.
-CREATE FUNCTION nottwice.reveal_action(audit_id bigint) RETURNS bytea
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = nottwice, pg_temp AS $$
-DECLARE
-    shown bytea;
-BEGIN
-    SELECT c.content INTO shown
-    FROM nottwice.audit a JOIN nottwice.action_contents c ON c.action_id = a.entity_id
-    WHERE a.id = audit_id AND a.entity = 'action' AND a.act = 'reveal' AND a.outcome = 'done'
-      AND a.role = replace(current_setting('role'), 'nottwice_', '')
-      AND a.transaction <> pg_current_xact_id() AND a.at > now() - interval '15 minutes';
-    IF NOT FOUND THEN
-        RAISE EXCEPTION 'nothing is shown without an audit row that says so first' USING ERRCODE = 'insufficient_privilege';
-    END IF;
-    RETURN shown;
-END
-$$;
-REVOKE EXECUTE ON FUNCTION nottwice.reveal_action FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION nottwice.reveal_action TO nottwice_support, nottwice_engineer, nottwice_auditor, nottwice_admin;
+    DEFERRABLE INITIALLY DEFERRED FOR EACH ROW
+    WHEN (NEW.outcome = 'done' AND NEW.entity_version IS NOT NULL
+          AND NEW.entity IN ('event', 'action', 'conflict', 'reprocess', 'together'))
+    EXECUTE FUNCTION nottwice.audit_tells_the_truth();
 
 -- What a list or a review page needs of the content, without its body: recipients by role, and the subject.
 GRANT SELECT (action_id, recipients, subject) ON nottwice.action_contents TO nottwice_support, nottwice_auditor, nottwice_admin;

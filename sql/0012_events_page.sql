@@ -61,59 +61,14 @@ GRANT SELECT ON nottwice.event_sizes, nottwice.conflict_sizes, nottwice.quaranti
 
 GRANT UPDATE (acknowledged_at, version) ON nottwice.conflicts TO nottwice_support, nottwice_engineer, nottwice_admin;
 
-CREATE FUNCTION nottwice.conflict_state(acknowledged_at timestamptz) RETURNS text LANGUAGE sql IMMUTABLE AS $$
-    SELECT CASE WHEN acknowledged_at IS NULL THEN 'new' ELSE 'seen' END
-$$;
-
--- As nottwice.change_is_audited, for a table whose state is a time.
-CREATE FUNCTION nottwice.conflict_change_is_audited() RETURNS trigger
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = nottwice, pg_temp AS $$
-DECLARE
-    bad bigint;
-BEGIN
-    IF NOT nottwice.a_person_acts() THEN
-        RETURN NULL;
-    END IF;
-    SELECT n.id INTO bad
-    FROM new_rows n JOIN old_rows o ON o.id = n.id
-    WHERE n.version IS DISTINCT FROM o.version + 1
-       OR NOT EXISTS (
-            SELECT FROM nottwice.audit a
-            WHERE a.entity = 'conflict' AND a.entity_id = n.id AND a.entity_version = n.version
-              AND a.outcome = 'done' AND a.person_id IS NOT NULL
-              AND a.state_before = nottwice.conflict_state(o.acknowledged_at)
-              AND a.state_after = nottwice.conflict_state(n.acknowledged_at)
-              AND a.transaction = pg_current_xact_id())
-    LIMIT 1;
-    IF FOUND THEN
-        RAISE EXCEPTION 'no change without its audit row: conflict %', bad USING ERRCODE = 'insufficient_privilege';
-    END IF;
-    RETURN NULL;
-END
-$$;
 CREATE TRIGGER a_conflict_changes_with_its_audit_row AFTER UPDATE ON nottwice.conflicts
     REFERENCING OLD TABLE AS old_rows NEW TABLE AS new_rows
-    FOR EACH STATEMENT EXECUTE FUNCTION nottwice.conflict_change_is_audited();
-
-CREATE FUNCTION nottwice.audit_of_conflict_tells_the_truth() RETURNS trigger
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = nottwice, pg_temp AS $$
-BEGIN
-    IF NOT EXISTS (SELECT FROM nottwice.conflicts c WHERE c.id = NEW.entity_id AND c.version >= NEW.entity_version
-                   AND (c.version > NEW.entity_version OR nottwice.conflict_state(c.acknowledged_at) = NEW.state_after)) THEN
-        RAISE EXCEPTION 'audit row % claims a change that was not made', NEW.id USING ERRCODE = 'integrity_constraint_violation';
-    END IF;
-    RETURN NULL;
-END
-$$;
-CREATE CONSTRAINT TRIGGER an_audit_row_of_a_conflict_claims_only_what_happened AFTER INSERT ON nottwice.audit
-    DEFERRABLE INITIALLY DEFERRED FOR EACH ROW
-    WHEN (NEW.entity = 'conflict' AND NEW.outcome = 'done' AND NEW.entity_version IS NOT NULL)
-    EXECUTE FUNCTION nottwice.audit_of_conflict_tells_the_truth();
+    FOR EACH STATEMENT EXECUTE FUNCTION nottwice.change_is_audited('conflict');
 
 -- ── Bodies, behind the audit ─────────────────────────────────────────────────────────────────────────
 
 -- One door for all bodies. A body is read by a person only behind an audit row of an earlier, committed transaction
--- of the same person's role; NULL when it is no longer kept.
+-- of the same person's role, in which an engineer and an auditor say why; NULL when it is no longer kept.
 CREATE FUNCTION nottwice.reveal(audit_id bigint) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = nottwice, pg_temp AS $$
 DECLARE
@@ -122,6 +77,7 @@ BEGIN
     SELECT a.entity, a.entity_id INTO noted FROM nottwice.audit a
     WHERE a.id = audit_id AND a.act = 'reveal' AND a.outcome = 'done' AND a.person_id IS NOT NULL
       AND a.role = replace(current_setting('role'), 'nottwice_', '') AND a.role <> 'viewer'
+      AND (a.role NOT IN ('engineer', 'auditor') OR btrim(a.why) <> '')
       AND a.transaction <> pg_current_xact_id() AND a.at > now() - interval '15 minutes';
     IF NOT FOUND THEN
         RAISE EXCEPTION 'nothing is shown without an audit row that says so first' USING ERRCODE = 'insufficient_privilege';
@@ -131,12 +87,12 @@ BEGIN
         WHEN 'event' THEN (SELECT c.body FROM nottwice.event_contents c WHERE c.event_id = noted.entity_id)
         WHEN 'conflict' THEN (SELECT c.body FROM nottwice.conflicts c WHERE c.id = noted.entity_id)
         WHEN 'quarantine' THEN (SELECT q.body FROM nottwice.quarantine q WHERE q.id = noted.entity_id)
+        WHEN 'finding' THEN (SELECT f.content FROM nottwice.reprocess_findings f WHERE f.id = noted.entity_id)
     END;
 END
 $$;
 REVOKE EXECUTE ON FUNCTION nottwice.reveal FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION nottwice.reveal TO nottwice_support, nottwice_engineer, nottwice_auditor, nottwice_admin;
-DROP FUNCTION nottwice.reveal_action;
 
 -- Where a later content differs from the first, without the values: the names of members, and on which side each is.
 -- What is equal is not gone into, so that two long contents with few differences are compared soon. Nothing comes back

@@ -35,9 +35,8 @@ CREATE FUNCTION nottwice.kinds_handled(sources text[], types text[]) RETURNS TAB
     SELECT split_part(h, ' ', 1), substr(h, strpos(h, ' ') + 1) FROM nottwice.workers w, unnest(w.handles) AS h WHERE w.kind = 'worker'
 $$;
 
--- The kinds of what is pending that are none of those, by namespace; none while no worker ever came. Found by hopping
--- through the index: the cost grows with the number of kinds.
-CREATE FUNCTION nottwice.kinds_unhandled() RETURNS TABLE (namespace text, source text, type text) LANGUAGE sql STABLE AS $$
+-- Kinds of what is pending, by namespace, found by hopping through the index: the cost grows with the number of kinds.
+CREATE FUNCTION nottwice.kinds_pending() RETURNS TABLE (namespace text, source text, type text) LANGUAGE sql STABLE AS $$
     WITH RECURSIVE hop AS (
         (SELECT e.namespace, e.source, e.type FROM nottwice.events e WHERE e.state = 'pending'
          ORDER BY e.namespace, e.source, e.type LIMIT 1)
@@ -47,8 +46,12 @@ CREATE FUNCTION nottwice.kinds_unhandled() RETURNS TABLE (namespace text, source
             WHERE e.state = 'pending' AND (e.namespace, e.source, e.type) > (hop.namespace, hop.source, hop.type)
             ORDER BY e.namespace, e.source, e.type LIMIT 1) AS n)
     SELECT hop.namespace, hop.source, hop.type FROM hop
+$$;
+-- Those of them that no worker has a handler for; none while no worker ever came.
+CREATE FUNCTION nottwice.kinds_unhandled() RETURNS TABLE (namespace text, source text, type text) LANGUAGE sql STABLE AS $$
+    SELECT p.namespace, p.source, p.type FROM nottwice.kinds_pending() AS p
     WHERE EXISTS (SELECT FROM nottwice.workers WHERE kind = 'worker')
-      AND (hop.source, hop.type) NOT IN (SELECT k.source, k.type FROM nottwice.kinds_handled('{}', '{}') AS k)
+      AND (p.source, p.type) NOT IN (SELECT k.source, k.type FROM nottwice.kinds_handled('{}', '{}') AS k)
 $$;
 
 -- Whom an event of a lane waits for: the nearest earlier one of a handled kind that is pending, due or not, else the one

@@ -190,10 +190,9 @@ $$;
 -- At commit: a run was asked for by whom its audit row names, in a role that may. It may start only when that is enough.
 CREATE FUNCTION nottwice.a_run_is_audited() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = nottwice, pg_temp AS $$
 BEGIN
-    IF NOT EXISTS (SELECT FROM nottwice.audit a
-                   WHERE a.entity = 'reprocess' AND a.entity_id = NEW.id AND a.entity_version = 1 AND a.outcome = 'done'
-                     AND a.person_id = NEW.requested_by AND a.role = NEW.requested_role AND a.state_after = NEW.state
-                     AND nottwice.may_ask_for(NEW.mode, a.role) AND a.transaction = pg_current_xact_id())
+    IF NOT EXISTS (SELECT FROM nottwice.noted_now('reprocess', NEW.id, NEW.requested_by) a
+                   WHERE a.entity_version = 1 AND a.role = NEW.requested_role AND a.state_after = NEW.state
+                     AND nottwice.may_ask_for(NEW.mode, a.role))
        OR NEW.agreed_by IS NOT NULL THEN
         RAISE EXCEPTION 'no run without its audit row: %', NEW.id USING ERRCODE = 'insufficient_privilege';
     END IF;
@@ -211,10 +210,9 @@ CREATE TRIGGER a_run_changes_with_its_audit_row AFTER UPDATE ON nottwice.reproce
 CREATE FUNCTION nottwice.an_agreement_is_audited() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = nottwice, pg_temp AS $$
 BEGIN
     IF OLD.agreed_by IS NOT NULL OR OLD.state <> 'waiting' OR OLD.expires_at <= now()
-       OR NOT EXISTS (SELECT FROM nottwice.audit a
-                      WHERE a.entity = 'reprocess' AND a.entity_id = NEW.id AND a.entity_version = NEW.version AND a.outcome = 'done'
-                        AND a.person_id = NEW.agreed_by AND a.state_after = 'running'
-                        AND nottwice.may_agree_to(NEW.mode, a.role) AND a.transaction = pg_current_xact_id()) THEN
+       OR NOT EXISTS (SELECT FROM nottwice.noted_now('reprocess', NEW.id, NEW.agreed_by) a
+                      WHERE a.entity_version = NEW.version AND a.state_after = 'running'
+                        AND nottwice.may_agree_to(NEW.mode, a.role)) THEN
         RAISE EXCEPTION 'nobody of a second person''s role agreed to run % in time', NEW.id USING ERRCODE = 'insufficient_privilege';
     END IF;
     RETURN NEW;
@@ -223,55 +221,17 @@ $$;
 CREATE TRIGGER who_agrees_is_on_record BEFORE UPDATE ON nottwice.reprocess_runs
     FOR EACH ROW WHEN (NEW.agreed_by IS DISTINCT FROM OLD.agreed_by) EXECUTE FUNCTION nottwice.an_agreement_is_audited();
 
-CREATE FUNCTION nottwice.audit_of_a_run_tells_the_truth() RETURNS trigger
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = nottwice, pg_temp AS $$
-BEGIN
-    IF NOT EXISTS (SELECT FROM nottwice.reprocess_runs r WHERE r.id = NEW.entity_id AND r.version >= NEW.entity_version
-                   AND (r.version > NEW.entity_version OR r.state = NEW.state_after)) THEN
-        RAISE EXCEPTION 'audit row % claims a change that was not made', NEW.id USING ERRCODE = 'integrity_constraint_violation';
-    END IF;
-    RETURN NULL;
-END
-$$;
-CREATE CONSTRAINT TRIGGER an_audit_row_of_a_run_claims_only_what_happened AFTER INSERT ON nottwice.audit
-    DEFERRABLE INITIALLY DEFERRED FOR EACH ROW
-    WHEN (NEW.entity = 'reprocess' AND NEW.outcome = 'done' AND NEW.entity_version IS NOT NULL)
-    EXECUTE FUNCTION nottwice.audit_of_a_run_tells_the_truth();
-
--- As in 0012, and what a handler proposed when it ran again.
-CREATE OR REPLACE FUNCTION nottwice.reveal(audit_id bigint) RETURNS bytea
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = nottwice, pg_temp AS $$
-DECLARE
-    noted record;
-BEGIN
-    SELECT a.entity, a.entity_id INTO noted FROM nottwice.audit a
-    WHERE a.id = audit_id AND a.act = 'reveal' AND a.outcome = 'done' AND a.person_id IS NOT NULL
-      AND a.role = replace(current_setting('role'), 'nottwice_', '') AND a.role <> 'viewer'
-      AND a.transaction <> pg_current_xact_id() AND a.at > now() - interval '15 minutes';
-    IF NOT FOUND THEN
-        RAISE EXCEPTION 'nothing is shown without an audit row that says so first' USING ERRCODE = 'insufficient_privilege';
-    END IF;
-    RETURN CASE noted.entity
-        WHEN 'action' THEN (SELECT c.content FROM nottwice.action_contents c WHERE c.action_id = noted.entity_id)
-        WHEN 'event' THEN (SELECT c.body FROM nottwice.event_contents c WHERE c.event_id = noted.entity_id)
-        WHEN 'conflict' THEN (SELECT c.body FROM nottwice.conflicts c WHERE c.id = noted.entity_id)
-        WHEN 'quarantine' THEN (SELECT q.body FROM nottwice.quarantine q WHERE q.id = noted.entity_id)
-        WHEN 'finding' THEN (SELECT f.content FROM nottwice.reprocess_findings f WHERE f.id = noted.entity_id)
-    END;
-END
-$$;
-
 -- ── A further generation of a key ────────────────────────────────────────────────────────────────────
 
 -- Whoever inserts it: a generation after the first is what two people agreed to, about the send on the desk (the request
--- of this transaction) or in a run of repeats (the row that is being carried out).
-CREATE FUNCTION nottwice.two_people_agreed() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = nottwice, pg_temp AS $$
+-- of this transaction, nottwice.is_agreed_now of 0041) or in a run of repeats (the row that is being carried out).
+CREATE FUNCTION nottwice.two_people_agreed() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = nottwice, pg_temp AS $$
 BEGIN
     IF NOT EXISTS (
         SELECT FROM nottwice.actions o
         WHERE o.namespace = NEW.namespace AND o.key_digest = NEW.key_digest AND o.generation = NEW.generation - 1
-          AND (EXISTS (SELECT FROM nottwice.requests q
-                       WHERE q.action_id = o.id AND q.decision = 'agreed' AND q.decided_at = transaction_timestamp())
+          AND (nottwice.is_agreed_now(o.id)
             OR EXISTS (SELECT FROM nottwice.reprocess_rows w JOIN nottwice.reprocess_runs r ON r.id = w.run_id
                        LEFT JOIN nottwice.reprocess_findings f ON f.id = w.finding_id
                        WHERE o.id IN (w.action_id, f.action_id) AND w.state = 'working' AND w.content_digest = NEW.content_digest

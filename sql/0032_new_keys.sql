@@ -1,3 +1,12 @@
+-- The idempotency key, as ledger/proposals.py provider_key() derives it; a test compares the two.
+CREATE FUNCTION nottwice.provider_key(namespace text, account text, key_digest bytea, generation integer) RETURNS text
+LANGUAGE sql STABLE AS $$
+    SELECT rtrim(translate(encode(sha256(
+               nottwice.part(uuid_send(i.id)) || nottwice.part(convert_to(namespace, 'UTF8')) || nottwice.part(convert_to(account, 'UTF8'))
+               || nottwice.part(key_digest) || nottwice.part(convert_to(generation::text, 'UTF8'))), 'base64'), '+/', '-_'), '=')
+    FROM nottwice.installation i
+$$;
+
 -- The next generation of a send, with all that belongs to its key and its content: for the account of now, to go out at
 -- `due` and no later than the old one might have. Whether two people agreed is the trigger's of 0028 to ask.
 CREATE FUNCTION nottwice.copied_generation(old_id bigint, due timestamptz) RETURNS bigint LANGUAGE plpgsql AS $$
@@ -31,24 +40,3 @@ END
 $$;
 REVOKE EXECUTE ON FUNCTION nottwice.copied_generation FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION nottwice.copied_generation TO nottwice_worker;
-
--- As in 0008; whoever asked and whoever agrees must mean the account of now.
-CREATE OR REPLACE FUNCTION nottwice.next_generation(old_id bigint, wait_s double precision)
-RETURNS TABLE (id bigint, due_at timestamptz, now timestamptz)
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = nottwice, pg_temp AS $$
-DECLARE
-    made bigint;
-    due  timestamptz := transaction_timestamp() + make_interval(secs => wait_s);
-BEGIN
-    IF NOT EXISTS (SELECT FROM nottwice.requests r JOIN nottwice.actions a ON a.id = r.action_id
-                   LEFT JOIN nottwice.providers p ON p.name = a.provider
-                   WHERE r.action_id = old_id AND r.decision = 'agreed' AND r.decided_at = transaction_timestamp()
-                     AND r.decided_by <> r.requested_by AND a.state = 'closed'
-                     AND coalesce(r.account, a.account) = coalesce(p.account, a.account)
-                     AND ('' IN (r.place, coalesce(p.place, '')) OR r.place = p.place)) THEN
-        RAISE EXCEPTION 'a new key takes the agreement of a second person' USING ERRCODE = 'insufficient_privilege';
-    END IF;
-    made := nottwice.copied_generation(old_id, due);
-    RETURN QUERY SELECT made, due, transaction_timestamp();
-END
-$$;

@@ -67,10 +67,8 @@ CREATE FUNCTION nottwice.a_stuck_request_is_audited() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = nottwice, pg_temp AS $$
 BEGIN
     IF nottwice.a_person_acts() AND NOT EXISTS (
-        SELECT FROM nottwice.audit a
-                   WHERE a.entity = 'request' AND a.entity_id = NEW.id AND a.entity_version = NEW.version AND a.outcome = 'done'
-                     AND a.person_id = coalesce(NEW.decided_by, NEW.requested_by) AND a.role IN ('engineer', 'admin')
-                     AND a.transaction = pg_current_xact_id()) THEN
+        SELECT FROM nottwice.noted_now('request', NEW.id, coalesce(NEW.decided_by, NEW.requested_by)) a
+        WHERE a.entity_version = NEW.version AND a.role IN ('engineer', 'admin')) THEN
         RAISE EXCEPTION 'no request without its audit row: %', NEW.id USING ERRCODE = 'insufficient_privilege';
     END IF;
     RETURN NULL;

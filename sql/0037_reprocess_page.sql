@@ -67,24 +67,3 @@ END
 $$;
 CREATE CONSTRAINT TRIGGER many_rows_take_a_second_person AFTER INSERT ON nottwice.reprocess_runs
     DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION nottwice.many_rows_take_two_people();
-
--- ── Kinds of what waits ──────────────────────────────────────────────────────────────────────────────
-
--- By namespace, found by hopping through the index: the cost grows with the number of kinds.
-CREATE FUNCTION nottwice.kinds_pending() RETURNS TABLE (namespace text, source text, type text) LANGUAGE sql STABLE AS $$
-    WITH RECURSIVE hop AS (
-        (SELECT e.namespace, e.source, e.type FROM nottwice.events e WHERE e.state = 'pending'
-         ORDER BY e.namespace, e.source, e.type LIMIT 1)
-        UNION ALL
-        SELECT n.namespace, n.source, n.type FROM hop, LATERAL (
-            SELECT e.namespace, e.source, e.type FROM nottwice.events e
-            WHERE e.state = 'pending' AND (e.namespace, e.source, e.type) > (hop.namespace, hop.source, hop.type)
-            ORDER BY e.namespace, e.source, e.type LIMIT 1) AS n)
-    SELECT hop.namespace, hop.source, hop.type FROM hop
-$$;
--- As in 0021: those of them that no worker has a handler for; none while no worker ever came.
-CREATE OR REPLACE FUNCTION nottwice.kinds_unhandled() RETURNS TABLE (namespace text, source text, type text) LANGUAGE sql STABLE AS $$
-    SELECT p.namespace, p.source, p.type FROM nottwice.kinds_pending() AS p
-    WHERE EXISTS (SELECT FROM nottwice.workers WHERE kind = 'worker')
-      AND (p.source, p.type) NOT IN (SELECT k.source, k.type FROM nottwice.kinds_handled('{}', '{}') AS k)
-$$;

@@ -60,10 +60,8 @@ CREATE TRIGGER a_shared_decision_keeps_its_list AFTER INSERT ON nottwice.togethe
 
 CREATE FUNCTION nottwice.a_shared_list_is_audited() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = nottwice, pg_temp AS $$
 BEGIN
-    IF NOT EXISTS (SELECT FROM nottwice.audit a
-                   WHERE a.entity = 'together' AND a.entity_id = NEW.id AND a.entity_version = 1 AND a.outcome = 'done'
-                     AND a.person_id = NEW.requested_by AND a.role IN ('support', 'admin') AND a.state_after = NEW.state
-                     AND a.transaction = pg_current_xact_id()) THEN
+    IF NOT EXISTS (SELECT FROM nottwice.noted_now('together', NEW.id, NEW.requested_by) a
+                   WHERE a.entity_version = 1 AND a.role IN ('support', 'admin') AND a.state_after = NEW.state) THEN
         RAISE EXCEPTION 'no shared decision without its audit row: %', NEW.id USING ERRCODE = 'insufficient_privilege';
     END IF;
     RETURN NULL;
@@ -80,10 +78,8 @@ CREATE TRIGGER a_shared_list_changes_with_its_audit_row AFTER UPDATE ON nottwice
 CREATE FUNCTION nottwice.an_answer_to_a_list_is_audited() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = nottwice, pg_temp AS $$
 BEGIN
     IF OLD.state <> 'waiting' OR OLD.expires_at <= now()
-       OR NOT EXISTS (SELECT FROM nottwice.audit a
-                      WHERE a.entity = 'together' AND a.entity_id = NEW.id AND a.entity_version = NEW.version AND a.outcome = 'done'
-                        AND a.person_id = NEW.decided_by AND a.state_after = NEW.state AND a.role IN ('support', 'admin')
-                        AND a.transaction = pg_current_xact_id()) THEN
+       OR NOT EXISTS (SELECT FROM nottwice.noted_now('together', NEW.id, NEW.decided_by) a
+                      WHERE a.entity_version = NEW.version AND a.state_after = NEW.state AND a.role IN ('support', 'admin')) THEN
         RAISE EXCEPTION 'nobody of a second person''s role answered list % in time', NEW.id USING ERRCODE = 'insufficient_privilege';
     END IF;
     RETURN NEW;
@@ -148,9 +144,7 @@ CREATE INDEX examinations_of ON nottwice.examinations (quarantine_id, id);
 
 CREATE FUNCTION nottwice.an_examination_is_audited() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = nottwice, pg_temp AS $$
 BEGIN
-    IF NOT EXISTS (SELECT FROM nottwice.audit a
-                   WHERE a.entity = 'quarantine' AND a.entity_id = NEW.quarantine_id AND a.act = 'examine again' AND a.outcome = 'done'
-                     AND a.person_id = NEW.asked_by AND a.transaction = pg_current_xact_id()) THEN
+    IF NOT EXISTS (SELECT FROM nottwice.noted_now('quarantine', NEW.quarantine_id, NEW.asked_by) a WHERE a.act = 'examine again') THEN
         RAISE EXCEPTION 'nothing is examined again without its audit row: %', NEW.quarantine_id USING ERRCODE = 'insufficient_privilege';
     END IF;
     RETURN NULL;

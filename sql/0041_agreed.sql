@@ -8,9 +8,7 @@ REVOKE INSERT ON nottwice.evidence FROM nottwice_support, nottwice_admin;
 -- Whether this very transaction notes that this person did this to that send.
 CREATE FUNCTION nottwice.is_noted(send bigint, person bigint, words text) RETURNS boolean
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = nottwice, pg_temp AS $$
-    SELECT EXISTS (SELECT FROM nottwice.audit a
-                   WHERE a.entity = 'action' AND a.entity_id = send AND a.person_id = person AND a.act = words AND a.outcome = 'done'
-                     AND a.role IN ('support', 'admin') AND a.transaction = pg_current_xact_id())
+    SELECT EXISTS (SELECT FROM nottwice.noted_now('action', send, person) a WHERE a.act = words AND a.role IN ('support', 'admin'))
 $$;
 
 -- A request is about a send as it is now, in the name of whom the audit names, for a month at most: it holds the desk.
@@ -63,8 +61,9 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = nottwice, pg_temp AS $$
 $$;
 REVOKE EXECUTE ON FUNCTION nottwice.is_noted, nottwice.is_agreed_now FROM PUBLIC;
 
--- As in 0032; what was agreed to is the send as it was seen, on record.
-CREATE OR REPLACE FUNCTION nottwice.next_generation(old_id bigint, wait_s double precision)
+-- What an agreement does: the next generation of a send, for the account that who asked and who agrees mean. People have no
+-- INSERT on actions; this function is their only way, and it asks for the agreement first.
+CREATE FUNCTION nottwice.next_generation(old_id bigint, wait_s double precision)
 RETURNS TABLE (id bigint, due_at timestamptz, now timestamptz)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = nottwice, pg_temp AS $$
 DECLARE
@@ -83,21 +82,5 @@ BEGIN
     RETURN QUERY SELECT made, due, transaction_timestamp();
 END
 $$;
-
--- As in 0028; the same of whoever inserts it.
-CREATE OR REPLACE FUNCTION nottwice.two_people_agreed() RETURNS trigger
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = nottwice, pg_temp AS $$
-BEGIN
-    IF NOT EXISTS (
-        SELECT FROM nottwice.actions o
-        WHERE o.namespace = NEW.namespace AND o.key_digest = NEW.key_digest AND o.generation = NEW.generation - 1
-          AND (nottwice.is_agreed_now(o.id)
-            OR EXISTS (SELECT FROM nottwice.reprocess_rows w JOIN nottwice.reprocess_runs r ON r.id = w.run_id
-                       LEFT JOIN nottwice.reprocess_findings f ON f.id = w.finding_id
-                       WHERE o.id IN (w.action_id, f.action_id) AND w.state = 'working' AND w.content_digest = NEW.content_digest
-                         AND r.mode = 'repeat' AND r.state = 'running' AND r.agreed_by <> r.requested_by))) THEN
-        RAISE EXCEPTION 'a further generation takes the agreement of a second person' USING ERRCODE = 'insufficient_privilege';
-    END IF;
-    RETURN NEW;
-END
-$$;
+REVOKE EXECUTE ON FUNCTION nottwice.next_generation FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION nottwice.next_generation TO nottwice_support, nottwice_admin;

@@ -1,4 +1,4 @@
--- What a list says of its results, and what entries claim of lists, pauses and the house, is what happened.
+-- What a list says of its results, and what entries claim of requests, pauses and the house, is what happened.
 
 -- ── Sends that are decided together ──────────────────────────────────────────────────────────────────
 
@@ -42,14 +42,11 @@ CREATE TRIGGER results_of_a_list_come_with_its_answer AFTER UPDATE ON nottwice.t
 
 -- ── Entries ──────────────────────────────────────────────────────────────────────────────────────────
 
--- At commit: an entry of a person that claims a change of these was followed by it. An entry written ahead would also
--- take the place of the true one.
+-- At commit: an entry of a person that claims a change of what has no version and state of its own was followed by it
+-- (the others: 0007). An entry written ahead would also take the place of the true one.
 CREATE FUNCTION nottwice.is_true(of nottwice.audit) RETURNS boolean
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = nottwice, pg_temp AS $$
     SELECT CASE
-        WHEN of.entity = 'together' AND of.entity_version IS NOT NULL THEN EXISTS (
-            SELECT FROM nottwice.together t WHERE t.id = of.entity_id AND t.version >= of.entity_version
-              AND (t.version > of.entity_version OR t.state = of.state_after))
         WHEN of.entity = 'request' THEN EXISTS (
             SELECT FROM nottwice.stuck_requests r WHERE r.id = of.entity_id AND r.version >= coalesce(of.entity_version, 1))
         WHEN of.entity = 'provider' THEN of.act = 'resume' AND EXISTS (
@@ -71,32 +68,6 @@ END
 $$;
 CREATE CONSTRAINT TRIGGER an_entry_claims_only_what_happened AFTER INSERT ON nottwice.audit
     DEFERRABLE INITIALLY DEFERRED FOR EACH ROW
-    WHEN (NEW.outcome = 'done' AND (NEW.entity IN ('together', 'request', 'provider', 'installation')
+    WHEN (NEW.outcome = 'done' AND (NEW.entity IN ('request', 'provider', 'installation')
                                     OR NEW.entity = 'event' AND NEW.entity_version IS NULL))
     EXECUTE FUNCTION nottwice.entries_are_true();
-
--- ── Reading ──────────────────────────────────────────────────────────────────────────────────────────
-
--- As in 0028; an engineer and an auditor say why.
-CREATE OR REPLACE FUNCTION nottwice.reveal(audit_id bigint) RETURNS bytea
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = nottwice, pg_temp AS $$
-DECLARE
-    noted record;
-BEGIN
-    SELECT a.entity, a.entity_id INTO noted FROM nottwice.audit a
-    WHERE a.id = audit_id AND a.act = 'reveal' AND a.outcome = 'done' AND a.person_id IS NOT NULL
-      AND a.role = replace(current_setting('role'), 'nottwice_', '') AND a.role <> 'viewer'
-      AND (a.role NOT IN ('engineer', 'auditor') OR btrim(a.why) <> '')
-      AND a.transaction <> pg_current_xact_id() AND a.at > now() - interval '15 minutes';
-    IF NOT FOUND THEN
-        RAISE EXCEPTION 'nothing is shown without an audit row that says so first' USING ERRCODE = 'insufficient_privilege';
-    END IF;
-    RETURN CASE noted.entity
-        WHEN 'action' THEN (SELECT c.content FROM nottwice.action_contents c WHERE c.action_id = noted.entity_id)
-        WHEN 'event' THEN (SELECT c.body FROM nottwice.event_contents c WHERE c.event_id = noted.entity_id)
-        WHEN 'conflict' THEN (SELECT c.body FROM nottwice.conflicts c WHERE c.id = noted.entity_id)
-        WHEN 'quarantine' THEN (SELECT q.body FROM nottwice.quarantine q WHERE q.id = noted.entity_id)
-        WHEN 'finding' THEN (SELECT f.content FROM nottwice.reprocess_findings f WHERE f.id = noted.entity_id)
-    END;
-END
-$$;

@@ -134,7 +134,7 @@ def _unchanged(tx: Transaction, entity: Entity, entity_id: int) -> dict[str, str
     sql = {
         "event": "SELECT state FROM nottwice.events WHERE id = :id",
         "action": "SELECT state FROM nottwice.actions WHERE id = :id",
-        "conflict": "SELECT nottwice.conflict_state(acknowledged_at) AS state FROM nottwice.conflicts WHERE id = :id",
+        "conflict": "SELECT state FROM nottwice.conflicts WHERE id = :id",
         "reprocess": "SELECT state FROM nottwice.reprocess_runs WHERE id = :id",
         "together": "SELECT state FROM nottwice.together WHERE id = :id",
     }.get(entity)
