@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from uuid import UUID
 
 from ledger import folding
+from ledger.asking import Statement, statement
+from ledger.columns import Numbers, Texts
 from ledger.database import Transaction
 
 BUMP = """
@@ -19,14 +21,19 @@ ON CONFLICT (minute, namespace, metric, writer) DO UPDATE SET n = nottwice.count
 
 def bump_many(tx: Transaction, writer: UUID, counts: Mapping[tuple[str, str], int]) -> None:
     """Add to several (namespace, metric) counters of this minute, in one statement."""
-    if not counts:
-        return
-    tx.execute(
+    if counts:
+        sql, values = bumping(writer, counts)
+        tx.execute(sql, **values)
+
+
+def bumping(writer: UUID, counts: Mapping[tuple[str, str], int]) -> Statement:
+    """The statement of `bump_many`."""
+    return statement(
         BUMP,
         writer=writer,
-        namespaces=[namespace for namespace, _ in counts],
-        metrics=[metric for _, metric in counts],
-        ns=list(counts.values()),
+        namespaces=Texts([namespace for namespace, _ in counts]),
+        metrics=Texts([metric for _, metric in counts]),
+        ns=Numbers(list(counts.values())),
     )
 
 

@@ -1,8 +1,8 @@
 """The engine, the transaction, and the two rules that hold everywhere: no call inside, retry outside.
 
-`Database.transaction()` is the only place that commits. Every transaction names READ COMMITTED READ WRITE in its
-BEGIN, so neither the server's default nor a pooled connection's past decides. Works behind PgBouncer in
-transaction mode: no session state, no prepared statements, no startup options.
+`Database.transaction()` is the only place that commits, beside that of an event loop (`session.py`). Every transaction
+names READ COMMITTED READ WRITE in its BEGIN, so neither the server's default nor a pooled connection's past decides. Works
+behind PgBouncer in transaction mode: no session state, no prepared statements, no startup options.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import psycopg
 import psycopg.conninfo
@@ -22,6 +22,7 @@ import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError, OperationalError, StatementError
 
 from ledger import straight
+from ledger.asking import Asking, asked
 from ledger.errors import CallInsideTransaction, EndsTransaction, LedgerError, Misconfigured, Unavailable
 from ledger.records import Role
 
@@ -107,6 +108,10 @@ class Transaction:
         """
         return straight.rows(self.connection, literal(sql), values)
 
+    def asked(self, asking: Asking[T]) -> T:
+        """What comes of statements that follow one another, each straight to the driver."""
+        return asked(asking, lambda statement: self.straight(statement.sql, **statement.values))
+
     def begin(self, settings: str) -> None:
         """Ahead of all statements: begin at once, with settings of this transaction (`SELECT set_config(…)`), in one go."""
         straight.begin(self.connection, settings)
@@ -147,6 +152,7 @@ class Database:
 
         `silence_s`: how long a line may carry nothing back, not even that something arrived, until it is broken.
         """
+        self.prepares = prepare
         self.engine = sa.create_engine(
             url,
             pool_size=pool_size,
@@ -177,7 +183,7 @@ class Database:
             )
         mark = _inside.set(True)
         try:
-            with _reachable(), self.engine.begin() as connection:
+            with reachable(), self.engine.begin() as connection:
                 if role is not None:
                     connection.exec_driver_sql(f"SET LOCAL ROLE nottwice_{Role(role).value}")
                 yield Transaction(connection)
@@ -194,10 +200,18 @@ class Database:
                 with self.transaction(role) as tx:
                     return body(tx)
             except DBAPIError as error:
-                if not (_is_retried(error) and tries_left):
+                if not (is_retried(error) and tries_left):
                     raise
-                time.sleep(random.uniform(0.002, 0.02) * (TRIES_MAX - tries_left))
+                time.sleep(pause_s(TRIES_MAX - tries_left))
         raise AssertionError("unreachable")
+
+    def connection(self) -> psycopg.Connection[Any]:
+        """One of its own, for who closes it. Raises Unavailable."""
+        with reachable():
+            lent = self.engine.raw_connection()
+            driver = lent.driver_connection
+            lent.detach()
+        return cast("psycopg.Connection[Any]", driver)
 
     def close(self) -> None:
         """End the connections; one that a thread still holds ends when it is given back."""
@@ -250,7 +264,13 @@ def sqlstate(error: BaseException) -> str | None:
     return original.sqlstate if isinstance(original, psycopg.Error) else None
 
 
-def _is_retried(error: DBAPIError) -> bool:
+def pause_s(tries: int) -> float:
+    """How long to wait after so many tries, each time another while."""
+    return random.uniform(0.002, 0.02) * tries
+
+
+def is_retried(error: DBAPIError) -> bool:
+    """Whether the server undid everything for a reason that is gone when it is tried again."""
     constraint = getattr(getattr(error.orig, "diag", None), "constraint_name", None)
     return sqlstate(error) in RETRIED_BLINDLY or constraint in REFEREES
 
@@ -268,7 +288,8 @@ def refuse_inside_transaction() -> None:
 
 
 @contextmanager
-def _reachable() -> Iterator[None]:
+def reachable() -> Iterator[None]:
+    """Raises Unavailable for what says that the database cannot be reached; all else as it is."""
     try:
         yield
     except LedgerError:

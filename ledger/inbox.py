@@ -14,6 +14,7 @@ from functools import partial
 from uuid import UUID
 
 from ledger import counters, payload, repeats
+from ledger.asking import Asking, statement
 from ledger.columns import Bytes, Flags, Moments, Numbers, SmallNumbers, Texts
 from ledger.database import Transaction
 from ledger.errors import Unavailable
@@ -42,14 +43,19 @@ def accept(tx: Transaction, items: Sequence[Delivery | Unusable], *, writer: UUI
     counters. Raises Unavailable when rows keep vanishing (a purge races us); every other error is the database's
     own. Either way nothing of the batch is stored once the caller's transaction is rolled back.
     """
+    return tx.asked(accepting(items, writer=writer))
+
+
+def accepting(items: Sequence[Delivery | Unusable], *, writer: UUID) -> Asking[list[Acceptance]]:
+    """As `accept`, for who runs the statements in another way: all of them in one transaction, READ COMMITTED."""
     deliveries = {i: _clean(item) for i, item in enumerate(items) if isinstance(item, Delivery)}
     unusable = {i: item for i, item in enumerate(items) if isinstance(item, Unusable)}
-    answers = _accept(tx, deliveries, writer)
-    _note_repeats(tx, deliveries, answers, writer)
-    repeats.quarantine(tx, unusable.values())
+    answers = yield from _accept(deliveries, writer)
+    yield from _note_repeats(deliveries, answers, writer)
+    yield from repeats.quarantine(unusable.values())
     answers |= dict.fromkeys(unusable, Acceptance(AcceptanceKind.QUARANTINED, None))
     in_order = [answers[i] for i in range(len(items))]
-    _count(tx, items, in_order, writer)
+    yield from _count(items, in_order, writer)
     return in_order
 
 
@@ -60,14 +66,13 @@ def lane_key(item: Delivery | Unusable) -> bytes:
     return digest_of(item.source, item.body, str(item.index))
 
 
-def _accept(tx: Transaction, deliveries: Waiting, writer: UUID) -> Answers:
+def _accept(deliveries: Waiting, writer: UUID) -> Asking[Answers]:
     answers: Answers = {}
-    for _ in range(ROUNDS_MAX):
-        for step in (partial(_insert_new, writer=writer), find_standing):
-            waiting = {i: delivery for i, delivery in deliveries.items() if i not in answers}
-            if not waiting:
-                return answers
-            answers |= step(tx, waiting)
+    for step in (partial(_insert_new, writer=writer), finding) * ROUNDS_MAX:
+        waiting = {i: delivery for i, delivery in deliveries.items() if i not in answers}
+        if not waiting:
+            break
+        answers |= yield from step(waiting)
     if len(answers) < len(deliveries):
         raise Unavailable("An event kept vanishing while it was looked for. Nothing was stored; try again.")
     return answers
@@ -107,14 +112,14 @@ SELECT a.place, s.id FROM stored s JOIN arrived a USING (id)
 """
 
 
-def _insert_new(tx: Transaction, waiting: Waiting, *, writer: UUID) -> Answers:
+def _insert_new(waiting: Waiting, writer: UUID) -> Asking[Answers]:
     """Insert the first delivery of each key; whoever shares a key or an occurrence with it is found afterwards."""
     firsts: dict[tuple[str, bytes], int] = {}
     for i, delivery in waiting.items():
         firsts.setdefault((delivery.namespace, delivery.key_digest), i)
     places = list(firsts.values())
     rows = [waiting[i] for i in places]
-    stored = tx.straight(
+    stored = yield statement(
         INSERT,
         writer=writer,
         namespaces=Texts([d.namespace for d in rows]),
@@ -156,8 +161,13 @@ WHERE coalesce(k.id, o.id) IS NOT NULL
 
 def find_standing(tx: Transaction, waiting: Waiting) -> Answers:
     """Find the events that were there first. Alone it is a look, no promise: only accepting decides."""
+    return tx.asked(finding(waiting))
+
+
+def finding(waiting: Waiting) -> Asking[Answers]:
+    """As `find_standing`."""
     standing = list(waiting.values())
-    found = tx.straight(
+    found = yield statement(
         FIND,
         places=Numbers(list(waiting)),
         namespaces=Texts([d.namespace for d in standing]),
@@ -169,7 +179,7 @@ def find_standing(tx: Transaction, waiting: Waiting) -> Answers:
     return {i: Acceptance(AcceptanceKind(became), id_) for i, id_, became in found}
 
 
-def _note_repeats(tx: Transaction, deliveries: Waiting, answers: Answers, writer: UUID) -> None:
+def _note_repeats(deliveries: Waiting, answers: Answers, writer: UUID) -> Asking[None]:
     """A conflict is a duplicate delivery too, and so is what could not be compared."""
     again = [
         (answer.kind, (answer.event_id, deliveries[i]))
@@ -178,18 +188,17 @@ def _note_repeats(tx: Transaction, deliveries: Waiting, answers: Answers, writer
     ]
     compared = [one for kind, one in again if kind is not AcceptanceKind.NOT_COMPARED]
     not_compared = [one for kind, one in again if kind is AcceptanceKind.NOT_COMPARED]
-    repeats.note_duplicates(tx, compared, not_compared, writer=writer)
-    repeats.keep_conflicts(tx, [one for kind, one in again if kind is AcceptanceKind.CONFLICT])
+    yield from repeats.note_duplicates(compared, not_compared, writer=writer)
+    yield from repeats.keep_conflicts([one for kind, one in again if kind is AcceptanceKind.CONFLICT])
 
 
-def _count(
-    tx: Transaction, items: Sequence[Delivery | Unusable], answers: Sequence[Acceptance], writer: UUID
-) -> None:
+def _count(items: Sequence[Delivery | Unusable], answers: Sequence[Acceptance], writer: UUID) -> Asking[None]:
     counts: Counter[tuple[str, str]] = Counter()
     for item, answer in zip(items, answers, strict=True):
         for metric in METRICS.get(answer.kind, (answer.kind,)):
             counts[item.namespace, metric.value] += 1
-    counters.bump_many(tx, writer, counts)
+    if counts:
+        yield counters.bumping(writer, counts)
 
 
 def _clean(delivery: Delivery) -> Delivery:

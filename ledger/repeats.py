@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from uuid import UUID
 
-from ledger.columns import Numbers, Texts
-from ledger.database import Transaction
+from ledger.asking import Asking, statement
+from ledger.columns import Bytes, Numbers, Texts
 from ledger.payload import storable
 from ledger.records import Delivery, Unusable
 
@@ -45,8 +45,8 @@ SET deliveries = nottwice.duplicates.deliveries + excluded.deliveries,
 
 
 def note_duplicates(
-    tx: Transaction, again: Sequence[Again], not_compared: Sequence[Again] = (), *, writer: UUID
-) -> None:
+    again: Sequence[Again], not_compared: Sequence[Again] = (), *, writer: UUID
+) -> Asking[None]:
     """Count further deliveries, for the minute and by their delivery id; beyond the cap (a retry storm) under ''.
 
     `not_compared` are those whose content may be another one: nobody can say.
@@ -55,7 +55,7 @@ def note_duplicates(
     counts = _by_delivery(again) + ns_not
     namespaces = {id_: delivery.namespace for id_, delivery in (*again, *not_compared)}
     if counts:
-        tx.straight(
+        yield statement(
             NOTE,
             event_ids=Numbers([event_id for event_id, _ in counts]),
             delivery_ids=Texts([delivery_id for _, delivery_id in counts]),
@@ -82,20 +82,20 @@ SET deliveries = nottwice.conflicts.deliveries + excluded.deliveries, last_seen_
 """
 
 
-def keep_conflicts(tx: Transaction, again: Sequence[Again]) -> None:
+def keep_conflicts(again: Sequence[Again]) -> Asking[None]:
     """Keep another content under a key that is taken, once per distinct content."""
     counts = Counter((event_id, delivery.content_digest) for event_id, delivery in again)
     firsts = {(event_id, delivery.content_digest): delivery for event_id, delivery in reversed(again)}
     kept = [firsts[identity] for identity in counts]
     if counts:
-        tx.execute(
+        yield statement(
             KEEP,
-            event_ids=[event_id for event_id, _ in counts],
-            content_digests=[digest for _, digest in counts],
-            delivery_ids=[delivery.delivery_id for delivery in kept],
-            content_types=[delivery.content_type for delivery in kept],
-            bodies=[delivery.body for delivery in kept],
-            ns=list(counts.values()),
+            event_ids=Numbers([event_id for event_id, _ in counts]),
+            content_digests=Bytes([digest for _, digest in counts]),
+            delivery_ids=Texts([delivery.delivery_id for delivery in kept]),
+            content_types=Texts([delivery.content_type for delivery in kept]),
+            bodies=Bytes([delivery.body for delivery in kept]),
+            ns=Numbers(list(counts.values())),
         )
 
 
@@ -110,19 +110,19 @@ SET deliveries = nottwice.quarantine.deliveries + excluded.deliveries, last_seen
 """
 
 
-def quarantine(tx: Transaction, items: Iterable[Unusable]) -> None:
+def quarantine(items: Iterable[Unusable]) -> Asking[None]:
     """Keep what is authentic but has no usable key or shape, once per (source, digest of the bytes, index)."""
     identified = [((item.source, hashlib.sha256(item.body).digest(), item.index), item) for item in items]
     counts = Counter(identity for identity, _ in identified)
     kept = list(dict(reversed(identified)).items())
     if kept:
-        tx.execute(
+        yield statement(
             QUARANTINE,
-            namespaces=[item.namespace for _, item in kept],
-            sources=[item.source for _, item in kept],
-            digests=[digest for (_, digest, _), _ in kept],
-            elements=[item.index for _, item in kept],
-            reasons=[storable(item.reason) for _, item in kept],
-            bodies=[item.body for _, item in kept],
-            ns=[counts[identity] for identity, _ in kept],
+            namespaces=Texts([item.namespace for _, item in kept]),
+            sources=Texts([item.source for _, item in kept]),
+            digests=Bytes([digest for (_, digest, _), _ in kept]),
+            elements=Numbers([item.index for _, item in kept]),
+            reasons=Texts([storable(item.reason) for _, item in kept]),
+            bodies=Bytes([item.body for _, item in kept]),
+            ns=Numbers([counts[identity] for identity, _ in kept]),
         )

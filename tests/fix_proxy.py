@@ -10,7 +10,7 @@ from enum import StrEnum
 
 import sqlalchemy as sa
 
-COMMIT = b"COMMIT\0"  # as psycopg sends it: a simple query
+COMMIT = b"COMMIT\0"  # as it is sent, by itself or to be prepared
 STORES = (
     b"INTO nottwice.events"  # a commit counts when this was sent before it: a sign of life has commits too
 )

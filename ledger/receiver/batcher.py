@@ -14,19 +14,19 @@ from ledger.database import Database
 from ledger.errors import Unavailable
 from ledger.receiver.lane import Lane
 from ledger.receiver.log import note
+from ledger.receiver.scribe import Scribe
 from ledger.receiver.side_lane import SideLane
 from ledger.receiver.waiting import Waiting
-from ledger.receiver.writer import Writer
 from ledger.settings import ReceiverSettings
 
 
 class Batcher:
-    """The receiver's way into the ledger. Lives in one event loop; the transactions run in threads."""
+    """The receiver's way into the ledger. Lives in one event loop; so do its transactions."""
 
     def __init__(self, database: Database, settings: ReceiverSettings) -> None:
         self._settings = settings
         self._hanging: dict[bytes, float] = {}
-        writer = partial(Writer, database, statement_s=settings.answer_within_s)
+        writer = partial(Scribe, database, statement_s=settings.answer_within_s)
         writers = [writer(lock_wait_s=settings.lock_wait_s) for _ in range(settings.writers)]
         self._main = Lane(writers, settings, self._step_aside)
         self._side = SideLane([writer(lock_wait_s=settings.side_wait_s)], settings, self._step_aside)

@@ -8,15 +8,15 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 from ledger.database import sqlstate
 from ledger.errors import Unavailable
 from ledger.receiver.log import note
+from ledger.receiver.scribe import Scribe
 from ledger.receiver.sources.adapter import Item
 from ledger.receiver.waiting import Waiting
-from ledger.receiver.writer import Writer, is_about_content, is_about_one, is_lock_timeout
+from ledger.receiver.writer import is_about_content, is_about_one, is_lock_timeout
 from ledger.records import Acceptance, Delivery, Unusable
 from ledger.settings import ReceiverSettings
 
@@ -29,20 +29,20 @@ Hung = Callable[[list[Waiting]], None]
 
 
 class Lane:
-    """A queue and the writers that empty it, each in a thread of its own."""
+    """A queue and the writers that empty it."""
 
-    def __init__(self, writers: Sequence[Writer], settings: ReceiverSettings, hung: Hung) -> None:
+    def __init__(self, writers: Sequence[Scribe], settings: ReceiverSettings, hung: Hung) -> None:
         self._settings, self._hung = settings, hung
         self._loop = asyncio.get_running_loop()
         self._queue: deque[Waiting] = deque()
-        self._idle, self._all = list(writers), len(writers)
-        self._threads = ThreadPoolExecutor(len(writers), thread_name_prefix="writer")
+        self._idle = list(writers)
+        self._out: dict[Scribe, float] = {}  # since when
         self._timer: asyncio.TimerHandle | None = None
         self._moved = asyncio.Event()
 
     @property
     def is_busy(self) -> bool:
-        return bool(self._queue) or len(self._idle) < self._all
+        return bool(self._queue or self._out)
 
     async def drained(self) -> None:
         """Returns when nothing waits and nobody writes."""
@@ -58,12 +58,11 @@ class Lane:
         if len(self._queue) >= min(ENOUGH, self._settings.batch_max):
             self._set_out()
         elif self._idle and self._timer is None:
-            self._wait_for_more(PATIENCE if len(self._idle) < self._all else 1)
+            self._wait_for_more(PATIENCE if self._out else 1)
 
     def close(self) -> None:
-        self._threads.shutdown(wait=False)
-
-    # -- in the event loop --------------------------------------------------------------------------------
+        for writer in (*self._idle, *self._out):
+            writer.close()
 
     def _wait_for_more(self, times: int = 1) -> None:
         self._unset_timer()
@@ -80,7 +79,8 @@ class Lane:
             batch = self._take()
             if batch:
                 writer = self._idle.pop()
-                work = self._loop.run_in_executor(self._threads, self._write, writer, batch)
+                self._out[writer] = self._loop.time()
+                work = self._loop.create_task(self._write(writer, batch))
                 work.add_done_callback(partial(self._return, writer, batch))
         self._moved.set()
 
@@ -97,12 +97,13 @@ class Lane:
                 batch.append(waiting)
         return batch
 
-    def _return(self, writer: Writer, batch: list[Waiting], work: asyncio.Future[None]) -> None:
+    def _return(self, writer: Scribe, batch: list[Waiting], work: asyncio.Task[None]) -> None:
+        del self._out[writer]
         self._idle.append(writer)
-        if error := work.exception():  # a fault of ours; the lane goes on
+        if not work.cancelled() and (error := work.exception()):  # a fault of ours; the lane goes on
             note("writer failed", error=type(error).__name__)
             self._refuse(batch, error)
-        if 0 < len(self._queue) < min(len(batch), ENOUGH) and len(self._idle) == self._all:
+        if 0 < len(self._queue) < min(len(batch), ENOUGH) and not self._out:
             self._wait_for_more()  # the senders that are answered now come again in a moment: one batch, not two
             self._moved.set()
         else:
@@ -118,55 +119,50 @@ class Lane:
         for waiting in part:
             waiting.end(Unavailable(f"It could not be stored ({reason}). Try again later."))
 
-    # -- in the writer's thread ---------------------------------------------------------------------------
-
-    def _write(self, writer: Writer, batch: list[Waiting]) -> None:
+    async def _write(self, writer: Scribe, batch: list[Waiting]) -> None:
         """Breadth first, so that most of a batch does not wait until the last culprit is found."""
         parts = deque([(batch, False)])
         while parts:
             part, hurried = parts.popleft()
             part = [waiting for waiting in part if not waiting.is_over]
             if part:
-                parts += self._write_part(writer, part, hurried)
+                parts += await self._write_part(writer, part, hurried)
 
-    def _write_part(
-        self, writer: Writer, part: list[Waiting], hurried: bool
+    async def _write_part(
+        self, writer: Scribe, part: list[Waiting], hurried: bool
     ) -> list[tuple[list[Waiting], bool]]:
         """Stores it, or returns its halves; after a lock was waited for in vain, those are in a hurry."""
         try:
-            stored = writer.store([item for waiting in part for item in waiting.items], hurried=hurried)
+            stored = await writer.store([item for waiting in part for item in waiting.items], hurried=hurried)
         except Exception as error:  # noqa: BLE001 - sorted out below; every one ends in an answer
             if self._is_to_be_halved(part, error):
                 middle, hurried = len(part) // 2, hurried or is_lock_timeout(error)
                 return [(part[:middle], hurried), (part[middle:], hurried)]
-            self._give_up(writer, part, error)
+            await self._give_up(writer, part, error)
         else:
-            self._tell(self._settle, part, stored)
+            self._settle(part, stored)
         return []
 
-    def _give_up(self, writer: Writer, part: list[Waiting], error: Exception) -> None:
+    async def _give_up(self, writer: Scribe, part: list[Waiting], error: Exception) -> None:
         if is_lock_timeout(error):
-            self._tell(self._hung, part)
+            self._hung(part)
         elif is_about_content(error):
             note("refused by the database", error=sqlstate(error) or type(error).__name__)
-            self._quarantine(writer, part)
+            await self._quarantine(writer, part)
         else:
-            self._tell(self._refuse, part, error)
+            self._refuse(part, error)
 
-    def _quarantine(self, writer: Writer, part: list[Waiting]) -> None:
+    async def _quarantine(self, writer: Scribe, part: list[Waiting]) -> None:
         """An answer of 503 would bring the same bytes back for days."""
         try:
-            stored = writer.store([_unusable(item) for waiting in part for item in waiting.items])
+            stored = await writer.store([_unusable(item) for waiting in part for item in waiting.items])
         except Exception as error:  # noqa: BLE001 - then it is not about the content after all
-            self._tell(self._refuse, part, error)
+            self._refuse(part, error)
         else:
-            self._tell(self._settle, part, stored)
+            self._settle(part, stored)
 
     def _is_to_be_halved(self, part: list[Waiting], error: Exception) -> bool:
         return len(part) > 1 and is_about_one(error)
-
-    def _tell(self, what: Callable[..., None], *values: object) -> None:
-        self._loop.call_soon_threadsafe(what, *values)
 
 
 def _unusable(item: Item) -> Unusable:

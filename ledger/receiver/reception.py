@@ -24,6 +24,7 @@ from ledger.receiver.visit import Visit
 from ledger.receiver.waiting import Outcome, Patience, Waiting
 from ledger.refusals import Refusal
 
+TOGETHER_MAX = 32  # so many are a batch: it sets out before more are read
 log = logging.getLogger(__name__)
 
 
@@ -49,13 +50,15 @@ class Reception:
         self._came: list[Visit] = []
 
     def welcome(self, visit: Visit) -> None:
-        """Answers the visit as soon as it is stored, or read in vain; all of one turn of the loop are read together."""
+        """Answers the visit as soon as it is stored, or read in vain; those of one turn of the loop are read together."""
         if not self._came:
             asyncio.get_running_loop().call_soon(self._take_in)
         self._came.append(visit)
 
     def _take_in(self) -> None:
-        visits, self._came = self._came, []
+        visits, self._came = self._came[:TOGETHER_MAX], self._came[TOGETHER_MAX:]
+        if self._came:
+            asyncio.get_running_loop().call_soon(self._take_in)
         guests = [guest for visit in visits if (guest := self._let_in(visit))]
         for guest, found in zip(guests, _read(guests), strict=True):
             try:

@@ -100,7 +100,7 @@ class Server(uvicorn.Server):
         await super().shutdown(sockets)
         if (
             not self._door.ended_well
-        ):  # all are answered, but a thread hangs in the database and would hold us
+        ):  # all are answered, but something hangs in the database and would hold us
             note("stopped", hanging=True)
             flush()
             os._exit(0)

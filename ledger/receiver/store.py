@@ -39,9 +39,9 @@ class Store:
         self.failure: Misconfigured | None = None
         self.on_failure: Callable[[], None] = lambda: None
         self._settings = settings
-        pool = settings.receiver.writers + 2  # the side lane, and the desk
+        # The desk's, and one that is being opened: the lanes' writers keep theirs for themselves.
         self._opener = opener or (
-            lambda: settings.open_database("receiver", pool_size=pool, pre_ping=False, prepare=True)
+            lambda: settings.open_database("receiver", pool_size=2, pre_ping=False, prepare=True)
         )
         self._database: Database | None = None
         self._batcher: Batcher | None = None

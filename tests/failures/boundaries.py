@@ -25,9 +25,11 @@ from weakref import WeakKeyDictionary
 import psycopg
 from psycopg.pq import TransactionStatus
 
+from ledger.line import Line
 from ledger.sent_ahead import SentAhead
 
 SHOWN_MAX = 90
+ENDS = ("COMMIT", "ROLLBACK")
 STEPS = ("connect", "send", "sendall", "recv", "recv_into")
 Roads = WeakKeyDictionary[Any, str]
 
@@ -76,6 +78,8 @@ class Observer:
             )
         self._watch(SentAhead, "send", lambda ahead, words, _: self._sent(ahead, words))
         self._watch(SentAhead, "wait_for_all", lambda ahead: self._word(ahead.driver, "WAIT FOR ALL"))
+        self._watch(Line, "put", lambda line, one: self._put(line, " ".join(one.sql.split())))
+        self._watch(Line, "tell", self._told)
         for step in STEPS:
             self._watch(socket.socket, step, lambda sock, *args, step=step: self._step(sock, step, args))
         self._guard(psycopg.Connection)
@@ -136,6 +140,22 @@ class Observer:
             yield
         finally:
             self._roads[line] = self._meet(road, text, "after", "sent")
+
+    @contextmanager
+    def _put(self, line: Line, text: str) -> Iterator[None]:
+        """Sent from an event loop: what is after it is after the answer, which comes for all that was sent with it."""
+        road, last = self._roads.get(line, ""), self._last.get(line, "nothing")
+        self._last[line] = f"{text} after {last}" if text in ENDS else text
+        self._roads[line] = self._meet(road, self._last[line], "before")
+        yield
+
+    @contextmanager
+    def _told(self, line: Line) -> Iterator[None]:
+        yield
+        last = self._last.get(line, "nothing")
+        self._roads[line] = self._meet(self._roads.get(line, ""), last, "after")
+        if last.startswith(ENDS):
+            del self._roads[line], self._last[line]
 
     @contextmanager
     def _end(self, line: Any, word: str) -> Iterator[None]:

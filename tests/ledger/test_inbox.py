@@ -10,6 +10,7 @@ from uuid import uuid4
 import pytest
 
 from ledger import inbox, repeats
+from ledger.asking import Asking, statement
 from ledger.database import Database, Transaction
 from ledger.digests import KEY_RULE
 from ledger.errors import Unavailable
@@ -267,21 +268,25 @@ def test_neither_inserted_nor_found_is_inserted_again_and_not_for_ever(
     """A row that vanishes between the two statements: the first look is made to find nothing."""
     book.accept(delivery("a"))
     looks = 0
-    find = inbox.find_standing
+    find = inbox.finding
 
-    def blind_once(tx: Transaction, waiting: inbox.Waiting) -> inbox.Answers:
+    def blind_once(waiting: inbox.Waiting) -> Asking[inbox.Answers]:
         nonlocal looks
         looks += 1
         if looks == 1:
-            tx.execute("DELETE FROM nottwice.event_contents")
-            tx.execute("DELETE FROM nottwice.events")
+            yield statement("DELETE FROM nottwice.event_contents")
+            yield statement("DELETE FROM nottwice.events")
             return {}
-        return find(tx, waiting)
+        return (yield from find(waiting))
 
-    monkeypatch.setattr(inbox, "find_standing", blind_once)
+    def blind(waiting: inbox.Waiting) -> Asking[inbox.Answers]:
+        yield statement("SELECT")
+        return {}
+
+    monkeypatch.setattr(inbox, "finding", blind_once)
     assert book.accept(delivery("a"))[0].kind is ACCEPTED
     assert looks == 1
-    monkeypatch.setattr(inbox, "find_standing", lambda tx, waiting: {})
+    monkeypatch.setattr(inbox, "finding", blind)
     with pytest.raises(Unavailable, match="Nothing was stored"):
         book.accept(delivery("a"))
 
