@@ -58,11 +58,17 @@ class Lane:
         if len(self._queue) >= min(ENOUGH, self._settings.batch_max):
             self._set_out()
         elif self._idle and self._timer is None:
-            self._wait_for_more(PATIENCE if self._out else 1)
+            self._wait_for_more(PATIENCE if self._is_one_back_soon else 1)
 
     def close(self) -> None:
         for writer in (*self._idle, *self._out):
             writer.close()
+
+    @property
+    def _is_one_back_soon(self) -> bool:
+        """Whoever has been out for longer than anybody waits for more may be held up by a lock: nobody waits for that."""
+        soon = self._loop.time() - PATIENCE * self._settings.batch_wait_s
+        return any(left_at > soon for left_at in self._out.values())
 
     def _wait_for_more(self, times: int = 1) -> None:
         self._unset_timer()

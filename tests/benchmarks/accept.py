@@ -3,7 +3,8 @@
 The baseline is `pgbench` with 64 clients on the same server: one `INSERT … ON CONFLICT` a transaction, of the same
 body under the same unique key, and nothing else: no signature, no HTTP, no second table. Everybody shares the cores.
 Each round takes them in turn: pgbench, the ledger called as a library, the receiver with new events, with half and
-with nothing but duplicates, and with one key that another transaction holds. ROUNDS and ROUND_S make it short.
+with nothing but duplicates, and with one key that another transaction holds, between two runs in which nobody does.
+ROUNDS and ROUND_S make it short.
 """
 
 from __future__ import annotations
@@ -58,9 +59,10 @@ def _round(stage: Stage) -> Iterator[tuple[str, float]]:
                 found = _knock(stage, port, deliveries)
                 yield phase, found.per_s
                 yield f"{phase} p99", found.p99_us / 1000
-            yield "alone p99", _knock(stage, port, _new(), OTHERS).p99_us / 1000
+            yield "alone p99", _others_p99_ms(stage, port)
             with held(stage, name, port):
-                yield "held p99", _knock(stage, port, _new(), OTHERS).p99_us / 1000
+                yield "held p99", _others_p99_ms(stage, port)
+            yield "alone p99", _others_p99_ms(stage, port)
             yield "memory", most_mb(receiver)
 
 
@@ -81,6 +83,10 @@ def _half() -> list[bytes]:
     keys = [uuid4().hex for _ in range(int(FASTEST_PER_S * ROUND_S / 2))]
     starts = range(0, len(keys), POOL)
     return [delivery(key, 1 + again) for at in starts for again in (0, 1) for key in keys[at : at + POOL]]
+
+
+def _others_p99_ms(stage: Stage, port: int) -> float:
+    return _knock(stage, port, _new(), OTHERS).p99_us / 1000
 
 
 def _knock(stage: Stage, port: int, deliveries: list[bytes], connections: int = CONNECTIONS) -> Found:
