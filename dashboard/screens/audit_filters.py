@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import streamlit as st
 
-from dashboard import session
+from dashboard import paging, session
 from dashboard.screens.audit_table import WORDS
 from dashboard.words import harmless, named
 from ledger.audit.choice import ENTITIES, OUTCOMES, POLICY, Chosen
@@ -100,7 +100,7 @@ def forget() -> None:
     for name in NAMES:
         st.query_params.pop(name, None)
         st.session_state.pop(f"audit_{name}", None)
-    st.session_state.pop("audit_places", None)
+    paging.start("audit")
 
 
 # ── The boxes ─────────────────────────────────────────────────────────────────────────────────────────
@@ -149,7 +149,7 @@ def _day(label: str, name: str, day: date | None) -> None:
 def _chosen(name: str) -> None:
     value = st.session_state[f"audit_{name}"]
     value = value.value if isinstance(value, Option) else value
-    st.session_state.pop("audit_places", None)
+    paging.start("audit")
     if value is None or value == "":
         st.query_params.pop(name, None)
     else:

@@ -8,17 +8,17 @@ import pandas as pd
 import streamlit as st
 from streamlit.elements.lib.column_types import ColumnConfig
 
-from dashboard import session
+from dashboard import paging, session
 from dashboard.colours import PILLS, State
 from dashboard.components import mode
 from dashboard.lists import listed
 from dashboard.words import clock_s, named
-from ledger.audit.choice import ALL, Chosen, Place
+from ledger.audit.choice import ALL, Chosen
 from ledger.payload import shown
 from ledger.views import audit as views_audit
 from ledger.views.audit import Entry, Page
 
-ROWS = 25
+ROWS = paging.ROWS
 ENDS = {"done": "✓ Done", "refused": "– Refused", "failed": "⚠ Failed"}
 PILL_STATES: tuple[State, ...] = ("done", "waiting", "person")
 SUBJECTS = {
@@ -44,8 +44,7 @@ EMPTY = "Whatever a person decides, tries or is refused stands here: who, when, 
 
 def read(chosen: Chosen) -> Page:
     """The page of the record that this session is at."""
-    places, who = _places(), session.me()
-    place = places[-1] if places else None
+    place, who = paging.place("audit"), session.me()
     page = session.read_soon(lambda tx: views_audit.entries(tx, who, chosen, after=place, most=ROWS))
     st.session_state["audit_ids"] = [entry.id for entry in page.entries]
     return page
@@ -63,13 +62,8 @@ def draw(chosen: Chosen, page: Page) -> None:
         _table(page.entries)
     else:
         _nothing(chosen, page)
-    _paging(_places(), page)
-
-
-def _places() -> list[Place]:
-    """Where each page so far ended."""
-    places: list[Place] = st.session_state.get("audit_places") or []
-    return places
+    way: paging.Onwards = "next" if page.looked_to is None else "back in time"
+    paging.foot("audit", page.onwards or None, way)
 
 
 def _table(entries: Sequence[Entry]) -> None:
@@ -143,16 +137,3 @@ def _nothing(chosen: Chosen, page: Page) -> None:
             st.caption("Nothing in it can be changed. Each entry is sealed behind the one before it.")
         else:
             st.markdown("**Nothing in the record fits.** Choose less above.")
-
-
-def _paging(places: list[Place], page: Page) -> None:
-    if not (places or page.onwards):
-        return
-    further = f"Next {ROWS}" if page.looked_to is None else "Look further back"
-    with st.container(horizontal=True):
-        if places and st.button(f"Previous {ROWS}", icon=":material/chevron_left:"):
-            st.session_state["audit_places"] = places[:-1]
-            st.rerun()
-        if page.onwards and st.button(further, icon=":material/chevron_right:", icon_position="right"):
-            st.session_state["audit_places"] = [*places, page.onwards]
-            st.rerun()

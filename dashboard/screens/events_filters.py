@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import NoReturn
 
 import streamlit as st
 
-from dashboard import session
+from dashboard import paging, session
 from dashboard.address import without_control
-from dashboard.screens import events_paging
 from dashboard.words import named
 from ledger.states import EventState
 from ledger.views import events as views_events
@@ -98,7 +98,7 @@ def clear() -> NoReturn:
     for name in ADDRESS:
         st.query_params.pop(name, None)
     st.session_state["events_text"] = ""
-    events_paging.start()
+    paging.start("events")
     st.rerun()
 
 
@@ -133,10 +133,10 @@ def _time(text: str) -> datetime | None:
     return at if 1970 <= at.year < 9000 else None
 
 
-def sources(chosen: str) -> list[str]:
+def sources(chosen: str, also: Iterable[str] = ()) -> list[str]:
     """Those configured, those that have sent something, and the one that the address names."""
     seen = session.read_soon(views_events.sources)
-    return sorted({*session.house().settings.sources, *seen, *([chosen] if chosen else [])})
+    return sorted({*session.house().settings.sources, *seen, *also, *([chosen] if chosen else [])})
 
 
 def _set(name: str, value: object) -> None:
@@ -150,9 +150,9 @@ def _chosen(name: str) -> None:
     st.query_params.pop(name, None)
     if text:
         st.query_params[name] = text
-    events_paging.start()
+    paging.start("events")
 
 
 def _key_typed() -> None:
     st.session_state["events_text"] = st.session_state["events_key"]
-    events_paging.start()
+    paging.start("events")

@@ -5,16 +5,16 @@ from __future__ import annotations
 import pandas as pd
 import streamlit as st
 
-from dashboard import components, session
+from dashboard import components, paging, session
 from dashboard.lists import listed
-from dashboard.screens import events_body, events_compare, events_examine, events_list, events_paging
+from dashboard.screens import events_body, events_compare, events_examine, events_foot, events_list
 from dashboard.screens.events_words import counted, moment, size
 from dashboard.words import many
 from ledger.payload import shown
 from ledger.views import kept as views_kept
 from ledger.views.kept import Conflict, Quarantined, Sizes
 
-ROWS = events_paging.ROWS
+ROWS = paging.ROWS
 FIRST_STANDS = "Same key, other content. The first one stands; nothing was done with the later one."
 
 
@@ -28,8 +28,10 @@ def conflicts_answer(sizes: Sizes) -> str:
 
 
 def conflicts() -> None:
-    seen_too = st.toggle("Also those marked as seen", key="conflicts_seen", on_change=events_paging.start)
-    place = events_paging.place()
+    seen_too = st.toggle(
+        "Also those marked as seen", key="conflicts_seen", on_change=paging.start, args=("events",)
+    )
+    place = paging.place("events")
     rows = session.read_soon(
         lambda tx: views_kept.conflicts(tx, seen_too=seen_too, after=place, most=ROWS + 1)
     )
@@ -41,7 +43,7 @@ def conflicts() -> None:
     page = rows[:ROWS]
     listed("conflict", conflicts_frame(page), [row.id for row in page], {})
     st.caption(f"{FIRST_STANDS} Pick a row to compare.")
-    events_paging.foot("conflict", page[0].id, page[-1].id if len(rows) > ROWS else None)
+    events_foot.foot("conflict", page[0].id, page[-1].id if len(rows) > ROWS else None)
 
 
 def conflicts_frame(rows: list[Conflict]) -> pd.DataFrame:
@@ -66,7 +68,7 @@ def quarantine_answer(sizes: Sizes) -> str:
 
 
 def quarantine() -> None:
-    place = events_paging.place()
+    place = paging.place("events")
     rows = session.read_soon(lambda tx: views_kept.quarantine(tx, after=place, most=ROWS + 1))
     if not rows:
         with st.container(border=True):
@@ -82,7 +84,7 @@ def quarantine() -> None:
     )
     st.caption("The newest comes first. Pick a row to open it.")
     events_examine.offer([row for row in page if row.examined_at is not None or row.asked_at is None])
-    events_paging.foot("quarantined", page[0].id, page[-1].id if len(rows) > ROWS else None)
+    events_foot.foot("quarantined", page[0].id, page[-1].id if len(rows) > ROWS else None)
 
 
 def quarantine_frame(rows: list[Quarantined]) -> pd.DataFrame:
@@ -168,4 +170,4 @@ def _way_back(label: str, name: str) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
         if st.button(label, icon=":material/arrow_back:", type="tertiary"):
             events_list.back(name)
-        events_paging.age()
+        events_foot.age()

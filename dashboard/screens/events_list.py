@@ -6,11 +6,11 @@ import pandas as pd
 import streamlit as st
 from streamlit.elements.lib.column_types import ColumnConfig
 
-from dashboard import endpoints, session
+from dashboard import endpoints, paging, session
 from dashboard.colours import PILLS, State
 from dashboard.components import mode, too_slow
 from dashboard.lists import listed
-from dashboard.screens import events_filters, events_kept, events_paging
+from dashboard.screens import events_filters, events_foot, events_kept
 from dashboard.screens.events_words import UNHANDLED, counted, moment, state_word
 from ledger.errors import TooSlow
 from ledger.payload import shown
@@ -19,7 +19,7 @@ from ledger.views import kept as views_kept
 from ledger.views.events import EventRow, Page
 from ledger.views.found import Filter
 
-ROWS = events_paging.ROWS
+ROWS = paging.ROWS
 SEGMENTS = ("events", "conflicts", "quarantine")
 NAMES = {"events": "Events", "conflicts": "Conflicts", "quarantine": "Quarantine"}
 PILL_STATES: dict[str, State] = {
@@ -50,7 +50,7 @@ def draw() -> None:
             key="events_segment",
             on_change=_show_segment,
         )
-        events_paging.age()
+        events_foot.age()
     if segment == "conflicts":
         title.title(events_kept.conflicts_answer(sizes), anchor=False)
         events_kept.conflicts()
@@ -78,7 +78,7 @@ def _show_segment() -> None:
     st.query_params.pop("show", None)
     if segment != "events":
         st.query_params["show"] = segment
-    events_paging.start()
+    paging.start("events")
 
 
 # ── The list ──────────────────────────────────────────────────────────────────────────────────────────
@@ -93,7 +93,7 @@ def _events(title: st.delta_generator.DeltaGenerator) -> None:
 
 
 def _table(title: st.delta_generator.DeltaGenerator, wanted: Filter) -> None:
-    place = events_paging.place()
+    place = paging.place("events")
     try:
         page, n = session.read_soon(
             lambda tx: (
@@ -109,7 +109,7 @@ def _table(title: st.delta_generator.DeltaGenerator, wanted: Filter) -> None:
     if page.rows:
         listed("event", frame(page.rows), [row.id for row in page.rows], _columns())
         st.caption(_order(page, wanted))
-        events_paging.foot("event", page.rows[0].id, page.rows[-1].place if page.more else None)
+        events_foot.foot("event", page.rows[0].id, page.rows[-1].place if page.more else None)
     else:
         _empty(wanted)
 

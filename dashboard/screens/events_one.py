@@ -7,7 +7,7 @@ from datetime import timedelta
 import streamlit as st
 
 from dashboard import components, session
-from dashboard.screens import events_body, events_list, events_paging, events_story, review_became
+from dashboard.screens import events_body, events_foot, events_list, events_story, review_became
 from dashboard.screens.events_story import SEND_STATES
 from dashboard.screens.events_words import key_kept, moment, size
 from dashboard.words import what
@@ -20,7 +20,7 @@ def draw(story: Story) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
         if st.button("All events", icon=":material/arrow_back:", type="tertiary"):
             events_list.back("event")
-        events_paging.age()
+        events_foot.age()
     components.headline(story.type, story.source, events_story.became(story), events_story.lead(story))
     left, right = st.columns([3, 2], gap="medium")
     with left:

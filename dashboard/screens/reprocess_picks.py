@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from dashboard import components, session
+from dashboard import components, paging, session
 from dashboard.words import many, what
 from ledger.records.reprocess import RunMode, Wanted
 from ledger.views import picks as views_picks
 from ledger.views.picks import Pick
 
-ROWS = 25
+ROWS = paging.ROWS
 
 
 def draw(ids: Sequence[int]) -> None:
@@ -22,7 +22,7 @@ def draw(ids: Sequence[int]) -> None:
         st.button("Pick what to send again", on_click=_begin, icon=":material/checklist:")
         return
     _once_ever()
-    after = (st.session_state.get("rerun_pick_places") or [0])[-1]
+    after = paging.place("rerun_pick") or 0
     sends = session.read_soon(
         lambda tx: views_picks.sends(tx, ids, _kinds(), session.chosen().role, after=after, most=ROWS + 1)
     )
@@ -33,7 +33,7 @@ def draw(ids: Sequence[int]) -> None:
     st.markdown(f"**Pick what to send again.** {_so_far()}")
     for pick in sends[:ROWS]:
         _pick(pick)
-    _paging(sends)
+    paging.foot("rerun_pick", sends[ROWS - 1].row.action_id if len(sends) > ROWS else None, "sends")
     if found:
         st.markdown("**What their handlers proposed when they ran again**")
     for pick in found:
@@ -59,8 +59,9 @@ def picked() -> dict[str, Pick]:
 
 
 def forget() -> None:
-    for name in ("rerun_picked", "rerun_picking", "rerun_pick_places"):
+    for name in ("rerun_picked", "rerun_picking"):
         st.session_state.pop(name, None)
+    paging.start("rerun_pick")
 
 
 def _start_anew_for(ids: Sequence[int]) -> None:
@@ -97,26 +98,6 @@ def _pick(pick: Pick) -> None:
 def _toggle(pick: Pick) -> None:
     if picked().pop(pick.mark, None) is None:
         picked()[pick.mark] = pick
-
-
-def _paging(sends: Sequence[Pick]) -> None:
-    places: list[int] = st.session_state.get("rerun_pick_places") or []
-    if not (places or len(sends) > ROWS):
-        return
-    last = sends[:ROWS][-1].row.action_id
-    with st.container(horizontal=True):
-        if places:
-            st.button(
-                f"Previous {ROWS} sends", icon=":material/chevron_left:", on_click=_go, args=(places[:-1],)
-            )
-        if len(sends) > ROWS:
-            st.button(
-                f"Next {ROWS} sends", icon=":material/chevron_right:", on_click=_go, args=([*places, last],)
-            )
-
-
-def _go(places: list[int]) -> None:
-    st.session_state["rerun_pick_places"] = places
 
 
 # ── Kinds that go out once ever ───────────────────────────────────────────────────────────────────────

@@ -7,24 +7,24 @@ from collections.abc import Sequence
 import pandas as pd
 import streamlit as st
 
-from dashboard import components
+from dashboard import components, paging
 from dashboard.colours import PILLS
 from dashboard.screens import reprocess_picks
 from ledger.payload import shown
 from ledger.records.reprocess import Listed
 
-ROWS = 25
+ROWS = paging.ROWS
 
 
 def start() -> None:
     """Another list: its first page."""
-    st.session_state.pop("rerun_page", None)
+    paging.start("rerun_plan")
 
 
 def draw(listed: Sequence[Listed]) -> None:
     """Those that stay first: they say why."""
     rows = sorted(listed, key=lambda row: not row.refusal)
-    first = int(st.session_state.get("rerun_page", 0)) * ROWS
+    first = int(paging.place("rerun_plan") or 0)
     pills = PILLS[components.mode()]
     text = st.column_config.TextColumn
     will = st.column_config.MultiselectColumn(options=["Yes", "No"], color=[pills["done"], pills["waiting"]], width=90)  # fmt: skip
@@ -76,14 +76,6 @@ def _to(row: Listed) -> str:
 
 
 def _paging(first: int, n: int) -> None:
-    page = first // ROWS
     with st.container(horizontal=True, vertical_alignment="center"):
-        if page:
-            st.button(f"Previous {ROWS}", icon=":material/chevron_left:", on_click=_go, args=(page - 1,))
-        if first + ROWS < n:
-            st.button(f"Next {ROWS}", icon=":material/chevron_right:", on_click=_go, args=(page + 1,))
+        paging.buttons("rerun_plan", first + ROWS if first + ROWS < n else None)
         st.caption(f"Rows {first + 1:,} to {min(first + ROWS, n):,} of {n:,}.", width="content")
-
-
-def _go(page: int) -> None:
-    st.session_state["rerun_page"] = page

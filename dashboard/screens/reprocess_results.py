@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pandas as pd
 import streamlit as st
 
-from dashboard import session
+from dashboard import paging, session
 from dashboard.colours import PILLS
 from dashboard.components import mode
 from dashboard.screens import events_body
@@ -18,18 +18,18 @@ from ledger.records.reprocess import Found, RunMode
 from ledger.views import reprocess as views_reprocess
 from ledger.views.reprocess import Finding, Row, Run
 
-ROWS = 25
+ROWS = paging.ROWS
 READ_MAX = 5
 HIDDEN = "hidden from your role"
 
 
 def draw(run: Run) -> None:
-    role, place = session.chosen().role, _places(run)
-    after = place[-1] if place else 0
+    role, pages = session.chosen().role, f"rerun_rows_{run.id}"
+    after = paging.place(pages) or 0
     rows = session.read_soon(lambda tx: views_reprocess.rows(tx, run.id, role, after=after, limit=ROWS + 1))
     st.subheader("Row by row", anchor=False)
     _table(run, rows[:ROWS])
-    _paging(run, place, rows)
+    paging.foot(pages, rows[ROWS - 1].id if len(rows) > ROWS else None)
     if words.is_asked(run) and run.mode is RunMode.REPEAT:
         _to_read(rows)
     found = session.read_soon(lambda tx: views_reprocess.findings(tx, run.id, role, limit=ROWS + 1))
@@ -92,28 +92,6 @@ def _to_read(rows: Sequence[Row]) -> None:
 
 def _to(recipients: tuple[str, ...] | None) -> str:
     return HIDDEN if recipients is None else shown(", ".join(recipients)) or "no longer kept"
-
-
-def _places(run: Run) -> list[int]:
-    kept: list[int] = st.session_state.get(f"rerun_rows_{run.id}") or []
-    return kept
-
-
-def _paging(run: Run, places: list[int], rows: Sequence[Row]) -> None:
-    if not (places or len(rows) > ROWS):
-        return
-    with st.container(horizontal=True):
-        if places:
-            st.button(
-                f"Previous {ROWS}", icon=":material/chevron_left:", key="rerun_rows_back", on_click=_go, args=(run, places[:-1])
-            )  # fmt: skip
-        if len(rows) > ROWS:
-            further = [*places, rows[ROWS - 1].id]
-            st.button(f"Next {ROWS}", icon=":material/chevron_right:", key="rerun_rows_on", on_click=_go, args=(run, further))  # fmt: skip
-
-
-def _go(run: Run, places: list[int]) -> None:
-    st.session_state[f"rerun_rows_{run.id}"] = places
 
 
 # ── What was found ────────────────────────────────────────────────────────────────────────────────────

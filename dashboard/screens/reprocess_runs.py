@@ -8,7 +8,7 @@ import pandas as pd
 import streamlit as st
 from streamlit.elements.lib.column_types import ColumnConfig
 
-from dashboard import session
+from dashboard import paging, session
 from dashboard.colours import PILLS
 from dashboard.components import age_caption, database_gone, mode, too_slow
 from dashboard.lists import listed
@@ -21,12 +21,12 @@ from ledger.reprocess.requests import ASKERS, EVENT_ASKERS
 from ledger.views import reprocess as views_reprocess
 from ledger.views.reprocess import Run
 
-ROWS = 25
+ROWS = paging.ROWS
 PLANNERS = EVENT_ASKERS | ASKERS[RunMode.REPEAT]  # whoever may ask for some kind of run
 
 
 def draw() -> None:
-    before = (st.session_state.get("rerun_places") or [None])[-1]
+    before = paging.place("rerun")
     running, waiting = session.read_soon(views_reprocess.open_runs)
     runs = session.read_soon(lambda tx: views_reprocess.newest(tx, ROWS + 1, before=before))
     st.title(standing(running, waiting, bool(runs)), anchor=False)
@@ -41,7 +41,7 @@ def draw() -> None:
         _empty()
         return
     st.fragment(_live, run_every=session.refresh_s() if running + waiting else None)(before)
-    _paging([run.id for run in runs[:ROWS]], len(runs) > ROWS)
+    paging.foot("rerun", runs[ROWS - 1].id if len(runs) > ROWS else None)
 
 
 def standing(running: int, waiting: int, any_run: bool) -> str:
@@ -126,19 +126,6 @@ def _columns() -> dict[str, ColumnConfig]:
         "Failed": text(width=72, alignment="right"),
         "State": state,
     }
-
-
-def _paging(ids: list[int], more: bool) -> None:
-    places: list[int] = st.session_state.get("rerun_places") or []
-    if not (places or more):
-        return
-    with st.container(horizontal=True):
-        if places and st.button(f"Previous {ROWS}", icon=":material/chevron_left:"):
-            st.session_state["rerun_places"] = places[:-1]
-            st.rerun()
-        if more and st.button(f"Next {ROWS}", icon=":material/chevron_right:", icon_position="right"):
-            st.session_state["rerun_places"] = [*places, ids[-1]]
-            st.rerun()
 
 
 def _empty() -> None:

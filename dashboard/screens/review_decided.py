@@ -8,9 +8,8 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from dashboard import session
+from dashboard import paging, session
 from dashboard.lists import listed, offer_first
-from dashboard.screens import review_paging
 from dashboard.words import clock_s, many, named, what
 from ledger.payload import shown
 from ledger.views import decided as views_decided
@@ -21,7 +20,7 @@ from ledger.views.review import Sizes
 def draw(sizes: Sizes) -> None:
     if sizes.contradicted:
         _contradicted(sizes)
-    place, most = review_paging.place(), review_paging.ROWS
+    place, most = paging.place("review"), paging.ROWS
     rows = session.read(lambda tx: views_decided.today(tx, after=place, most=most + 1))
     if not rows:
         st.markdown("Nobody has decided anything since midnight UTC.")
@@ -30,7 +29,7 @@ def draw(sizes: Sizes) -> None:
     listed("send", frame(page), [row.action_id for row in page], _columns(), mark="decided")
     st.caption("The newest comes first. Pick a row to open its send, and to open again what a person closed.")
     offer_first("Open the newest", "send", page[0].action_id, mark="decided")
-    review_paging.foot(page[-1].place if len(rows) > most else None)
+    paging.foot("review", page[-1].place if len(rows) > most else None)
 
 
 def _contradicted(sizes: Sizes) -> None:

@@ -9,12 +9,12 @@ import pandas as pd
 import streamlit as st
 from streamlit.elements.lib.column_types import ColumnConfig
 
-from dashboard import session
+from dashboard import paging, session
 from dashboard.colours import PILLS, State
 from dashboard.components import age_caption, database_gone, mode
 from dashboard.letters import odd_letters
 from dashboard.lists import listed
-from dashboard.screens import reprocess_words, review_causes, review_decided, review_paging
+from dashboard.screens import reprocess_words, review_causes, review_decided
 from dashboard.words import COSTS, key_words, many, named, provider, span, what
 from ledger.payload import shown
 from ledger.views import queue as views_queue
@@ -23,7 +23,7 @@ from ledger.views import review as views_review
 from ledger.views.queue import QueueRow
 from ledger.views.review import Sizes
 
-ROWS = review_paging.ROWS
+ROWS = paging.ROWS
 SEGMENTS = ("uncertain", "to_approve", "second_person", "decided_today")
 NAMES = {
     "uncertain": "Uncertain",
@@ -57,7 +57,7 @@ def draw() -> None:
     rows: list[QueueRow] = []
     if segment != "decided_today":
         rows = session.read(
-            lambda tx: views_queue.queue(tx, segment, after=review_paging.place(), most=ROWS + 1)
+            lambda tx: views_queue.queue(tx, segment, after=paging.place("review"), most=ROWS + 1)
         )
     st.title(answer(sizes), anchor=False)
     with st.container(horizontal=True, vertical_alignment="center"):
@@ -69,7 +69,8 @@ def draw() -> None:
             format_func=lambda name: f"{NAMES[name]} · {getattr(sizes, name)}",
             label_visibility="collapsed",
             key="segment",
-            on_change=review_paging.start,
+            on_change=paging.start,
+            args=("review",),
         )
         first = "Start with the first" if session.may_decide() else "Open the first"
         if rows and st.button(first, type="primary", icon=":material/arrow_forward:", icon_position="right"):
@@ -125,7 +126,7 @@ def _table(rows: list[QueueRow], segment: str) -> None:
     page, more = rows[:ROWS], len(rows) > ROWS
     listed("send", frame(page, segment), [row.id for row in page], _columns(), mark=f"queue_{segment}")
     st.caption(ORDER)
-    review_paging.foot(page[-1].place if more else None)
+    paging.foot("review", page[-1].place if more else None)
 
 
 def frame(rows: Sequence[QueueRow], segment: str) -> pd.DataFrame:

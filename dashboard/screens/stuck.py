@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from dashboard import charts, held, session
+from dashboard import charts, held, paging, session
 from dashboard.components import age_caption, database_gone, mode, too_slow
 from dashboard.screens import (
     stuck_acts,
@@ -46,7 +46,7 @@ def page() -> None:
     stuck_filters.draw(now.asked[1])
     stuck_table.draw(now, stuck_read.pace())
     stuck_acts.bar(now)
-    stuck_table.paging(now)
+    paging.foot("stuck", now.page.rows[-1].place if now.page.more else None, turned=stuck_read.turned)
     _hands()
     stuck_one.open_asked(now)
 

@@ -6,6 +6,7 @@ import streamlit as st
 
 from dashboard import session
 from dashboard.screens import stuck_read
+from dashboard.screens.events_filters import sources
 from dashboard.words import named
 from ledger.views.stuck_found import Filter
 
@@ -16,7 +17,10 @@ def draw(wanted: Filter) -> None:
         st.session_state["stuck_source"] = wanted.source
         st.selectbox(
             "Source",
-            options=["", *_sources(wanted.source)],
+            options=[
+                "",
+                *sources(wanted.source, also=session.house().settings.providers),
+            ],  # of sends: by whom they go
             format_func=lambda name: named(name) if name else "All",
             key="stuck_source",
             on_change=_chosen,
@@ -38,12 +42,6 @@ def draw(wanted: Filter) -> None:
                 st.query_params.pop(name, None)
             stuck_read.from_the_start()
             st.rerun()
-
-
-def _sources(chosen: str) -> list[str]:
-    """Of the configuration: where events come from, and by whom sends go; and the one that the address names."""
-    settings = session.house().settings
-    return sorted({*settings.sources, *settings.providers, *([chosen] if chosen else [])})
 
 
 def _chosen(name: str) -> None:

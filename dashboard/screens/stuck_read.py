@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import streamlit as st
 
-from dashboard import session
+from dashboard import paging, session
 from dashboard.screens.stuck_words import Pace
 from ledger import by_two, recovery
 from ledger.by_two import Request
@@ -21,7 +21,7 @@ from ledger.views import stuck as views_stuck
 from ledger.views.stuck_found import SEGMENTS, Filter, Place, Segment
 from ledger.views.stuck_rows import Limits, Page, Row, Sizes
 
-ROWS_SHOWN = 25
+ROWS_SHOWN = paging.ROWS
 TEXT_MAX = 200
 FRESH_S = 2.0  # what nobody has picked from is read anew by a run after that
 
@@ -46,7 +46,7 @@ def segment() -> Segment | None:
     """What the address asks for, else what this session is at; None: the first that holds something."""
     asked = st.query_params.get("show", "")
     named, old = next((name for name in SEGMENTS if name == asked), None), _old()
-    stays = old is not None and (chosen() or places() or gone() or old.age_s < FRESH_S)
+    stays = old is not None and (chosen() or paging.place("stuck") or gone() or old.age_s < FRESH_S)
     return named or (old.asked[0] if old and stays else None)
 
 
@@ -66,12 +66,6 @@ def pace() -> Pace:
     return Pace(max(settings.worker.sweep_s, settings.worker.patience_s), settings.alerts.pending_s)
 
 
-def places() -> list[Place]:
-    """Where each page so far ended."""
-    found: list[Place] = st.session_state.get("stuck_places") or []
-    return found
-
-
 def chosen() -> tuple[int, ...]:
     """The rows that were picked, by their place in the kept page's list of ids; an event and a send may share a number."""
     picked: tuple[int, ...] = st.session_state.get("stuck_chosen") or ()
@@ -80,7 +74,7 @@ def chosen() -> tuple[int, ...]:
 
 def kept() -> Kept:
     """The page to draw. Raises TooSlow, and Unavailable where there is none yet."""
-    asked, old = (segment(), wanted(), (places() or [None])[-1]), _old()
+    asked, old = (segment(), wanted(), paging.place("stuck")), _old()
     if old is not None and old.asked == asked and (chosen() or gone() or old.age_s < FRESH_S):
         return old
     me = session.me() if session.chosen().role in recovery.REQUEUERS else None
@@ -128,6 +122,11 @@ def again() -> None:
 
 
 def from_the_start() -> None:
-    st.session_state.pop("stuck_places", None)
+    paging.start("stuck")
+    turned()
+
+
+def turned() -> None:
+    """Another page, or other filters: what became of the last act stood with what was there."""
     st.session_state.pop("stuck_told", None)
     again()

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import pandas as pd
 import streamlit as st
 from streamlit.elements.lib.column_types import ColumnConfig
 
 from dashboard.screens import stuck_read, stuck_words
-from dashboard.screens.stuck_read import ROWS_SHOWN, Kept
+from dashboard.screens.stuck_read import Kept
 from dashboard.screens.stuck_words import Pace
 from ledger.views.stuck_rows import Row, StuckEvent
 
@@ -93,25 +91,6 @@ def open_row(row: Row) -> None:
         st.query_params["event"] = str(row.id)
         st.rerun()
     st.switch_page(st.session_state["pages"]["review"], query_params={"send": str(row.id)})
-
-
-def paging(now: Kept) -> None:
-    places = stuck_read.places()
-    if not (places or now.page.more):
-        return
-    with st.container(horizontal=True):
-        if places and st.button(f"Previous {ROWS_SHOWN}", icon=":material/chevron_left:"):
-            _to(places[:-1])
-        if now.page.more and st.button(
-            f"Next {ROWS_SHOWN}", icon=":material/chevron_right:", icon_position="right"
-        ):
-            _to([*places, now.page.rows[-1].place])
-
-
-def _to(places: Sequence[object]) -> None:
-    stuck_read.from_the_start()
-    st.session_state["stuck_places"] = list(places)
-    st.rerun()
 
 
 def _empty(now: Kept) -> None:

@@ -1,4 +1,4 @@
-"""What the three lists share: the next 25, and how old what is drawn is."""
+"""What the three lists of events share: their foot, and how old what is drawn is."""
 
 from __future__ import annotations
 
@@ -7,34 +7,14 @@ from typing import Any
 
 import streamlit as st
 
-from dashboard import session
+from dashboard import paging, session
 from dashboard.components import age_caption, database_gone
-
-ROWS = 25
-
-
-def place() -> Any:
-    """Behind which row this page begins; None for the first page."""
-    return (st.session_state.get("events_places") or [None])[-1]
-
-
-def start() -> None:
-    """The first page again."""
-    st.session_state.pop("events_places", None)
 
 
 def foot(name: str, first: int, following: Any) -> None:
     """`first` is the id of the first row; `following` where the next page begins, None when there is none."""
-    places: list[Any] = st.session_state.get("events_places") or []
     with st.container(horizontal=True):
-        if places and st.button(f"Previous {ROWS}", icon=":material/chevron_left:"):
-            st.session_state["events_places"] = places[:-1]
-            st.rerun()
-        if following is not None and st.button(
-            f"Next {ROWS}", icon=":material/chevron_right:", icon_position="right"
-        ):
-            st.session_state["events_places"] = [*places, following]
-            st.rerun()
+        paging.buttons("events", following)
         if st.button("Open the first", icon=":material/arrow_forward:", icon_position="right"):
             st.query_params[name] = str(first)
             st.rerun()
