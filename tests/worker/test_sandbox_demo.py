@@ -325,17 +325,26 @@ def test_a_newcomer_has_ten_to_decide_within_a_minute() -> None:
 
 
 def test_the_truth_judges_what_people_decided_by_what_went_out() -> None:
-    mails = [{"provider": "inboxili", "recipients": ["a@x"], "subject": f"Receipt {n}"} for n in (1, 1, 2, 3)]
+    mails = [
+        {"provider": "inboxili", "recipients": ["a@x"], "subject": f"Receipt {n}", "message_id": f"<m-{i}@x>"}
+        for i, n in enumerate((1, 1, 2, 3, 7, 9, 9))
+    ]
 
-    def send(n: int, state: str, act: str = "") -> SimpleNamespace:
+    def send(n: int, state: str, act: str = "", *, messages: tuple[str, ...] = ()) -> SimpleNamespace:
         of = {
             "id": n,
+            "messages": messages,
             "kind": "receipt",
             "about": f"INV-{n}",
             "recipients": ["a@x"],
             "subject": f"Receipt {n}",
         }
         return SimpleNamespace(**of, provider="inboxili", state=state, act=act, who="Ana")
+
+    def again(n: int, message: str) -> SimpleNamespace:
+        """The next generation of a send, which its provider answered."""
+        made = send(n, "sent", "send again with a new key", messages=(message,))
+        return SimpleNamespace(**vars(made) | {"id": 100 + n})
 
     found = truth.judged(
         [
@@ -345,10 +354,14 @@ def test_the_truth_judges_what_people_decided_by_what_went_out() -> None:
             send(4, "closed", "closed without sending"),
             send(5, "sent", "closed as sent"),
             send(6, "needs_review"),
+            send(7, "closed", "agreed: send again with a new key"),
+            again(7, "m-4@x"),
+            send(9, "closed", "agreed: send again with a new key"),
+            again(9, "<m-6@x>"),
         ],
         mails,
     )
-    assert [one.is_right for one in found] == [False, True, False, True, False, None]
+    assert [one.is_right for one in found] == [False, True, False, True, False, None, True, True, False, True]
     assert found[0].line == "1  receipt, INV-1: went out 2 times. Ana: send again with a new key. WRONG."
     assert found[5].line == "6  receipt, INV-6: did not go out. It waits."
 

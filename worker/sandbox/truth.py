@@ -10,13 +10,14 @@ import json
 import sys
 import urllib.request
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ledger.awake import visit
 from ledger.database import Transaction
 from ledger.errors import LedgerError
+from ledger.message_ids import meeting_key
 from ledger.records import Role
 from ledger.settings import Settings, load
 from ledger.terminal import plain, tell
@@ -25,7 +26,9 @@ Mailed = tuple[str, tuple[str, ...], str]  # provider, recipients, subject
 
 # Those that wait, and those of which a person has said the last word.
 SENDS = """
-SELECT a.id, a.kind, a.about, a.state, a.provider, c.recipients, c.subject, coalesce(u.act, '') AS act, coalesce(p.name, '') AS who
+SELECT a.id, a.kind, a.about, a.state, a.provider, c.recipients, c.subject,
+       ARRAY(SELECT m.message_id FROM nottwice.messages m WHERE m.action_id = a.id) AS messages,
+       coalesce(u.act, '') AS act, coalesce(p.name, '') AS who
 FROM nottwice.actions a JOIN nottwice.action_contents c ON c.action_id = a.id
 LEFT JOIN LATERAL (SELECT act, person_id FROM nottwice.audit WHERE entity = 'action' AND entity_id = a.id AND outcome = 'done'
                    AND person_id IS NOT NULL AND state_after IS NOT NULL AND act NOT LIKE 'asked %' ORDER BY id DESC LIMIT 1) u ON true
@@ -42,10 +45,34 @@ class Judged:
     is_right: bool | None
 
 
-def judged(sends: Iterable[Any], mails: Sequence[dict[str, Any]]) -> list[Judged]:
-    """`mails` are those of GET /sandbox/mails."""
-    out = Counter((m["provider"], tuple(m["recipients"]), m["subject"]) for m in mails)
-    return [_judged(send, out[send.provider, tuple(send.recipients), send.subject]) for send in sends]
+def judged(sends: Sequence[Any], mails: Sequence[dict[str, Any]]) -> list[Judged]:
+    """`mails` are those of GET /sandbox/mails.
+
+    A mail that the provider's own answer ties to one send is that send's alone; every other one counts, by its head, for
+    those sends that have none of their own: of two generations with one head, neither is booked on the other.
+    """
+    owners = {(send.provider, meeting_key(one)): send.id for send in sends for one in send.messages}
+    owned = Counter(owners.get(_number(mail)) for mail in mails)
+    others = Counter(_head(mail) for mail in mails if _number(mail) not in owners)
+    without = {_head_of(send) for send in sends if not send.messages}
+
+    def times(send: Any) -> int:
+        counts = not send.messages or _head_of(send) not in without
+        return owned[send.id] + (others[_head_of(send)] if counts else 0)
+
+    return [_judged(send, times(send)) for send in sends]
+
+
+def _number(mail: dict[str, Any]) -> tuple[str, str]:
+    return mail["provider"], meeting_key(mail["message_id"])
+
+
+def _head(mail: dict[str, Any]) -> Mailed:
+    return mail["provider"], tuple(mail["recipients"]), mail["subject"]
+
+
+def _head_of(send: Any) -> Mailed:
+    return send.provider, tuple(send.recipients), send.subject
 
 
 def _judged(send: Any, times: int) -> Judged:
