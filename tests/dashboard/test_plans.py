@@ -141,7 +141,7 @@ def test_every_page_was_walked_with_all_that_it_reads(everything: list[Asked]) -
 @pytest.mark.parametrize(
     "sql",
     [
-        "SELECT count(*) FROM nottwice.actions WHERE state IN ('needs_review', 'proposed')",
+        "SELECT count(*) FROM nottwice.actions WHERE state IN ('needs_review', 'sent')",
         "SELECT count(*) FROM nottwice.events WHERE state = 'completed'",
         "SELECT count(*) FROM nottwice.action_attempts WHERE outcome <> 'accepted'",
         "SELECT source, count(*) FROM nottwice.events GROUP BY source",
