@@ -81,7 +81,7 @@ def _so_far() -> str:
 
 
 def _pick(pick: Pick) -> None:
-    label, tone = f"{what(pick.row.what)}, {pick.mark}", "waiting"
+    label, tone = f"{what(pick.row.what)}, {pick.row.called}", "waiting"
     left, right = st.columns([2, 5], vertical_alignment="center")
     if pick.row.refusal:
         left.caption(f":material/block: {label}")

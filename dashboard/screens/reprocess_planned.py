@@ -64,7 +64,7 @@ def _about(row: Listed) -> str:
     if row.event_id is not None:
         return f"{row.event_id}"
     pick = reprocess_picks.picked().get(row.name)
-    return f"{pick.event_id}, {row.name}" if pick else row.name
+    return f"{pick.event_id}, {row.called}" if pick else row.called
 
 
 def _to(row: Listed) -> str:

@@ -74,7 +74,7 @@ class Wanted:
         return "; ".join(parts) or "all events that are completed"
 
     def _numbers(self) -> dict[str, tuple[int, ...]]:
-        return {"events": self.event_ids, "actions": self.action_ids, "findings": self.finding_ids}
+        return {"events": self.event_ids, "sends": self.action_ids, "findings": self.finding_ids}
 
     def _texts(self) -> dict[str, str]:
         texts = {"namespace": self.namespace, "source": self.source, "type": self.type}
@@ -109,9 +109,14 @@ class Listed:
 
     @property
     def name(self) -> str:
-        """As people call it: `event 12`, `action 7`, `finding 3`."""
+        """As the command line takes it: `event 12`, `action 7`, `finding 3`."""
         numbers = {"event": self.event_id, "action": self.action_id, "finding": self.finding_id}
         return next(f"{word} {n}" for word, n in numbers.items() if n is not None)
+
+    @property
+    def called(self) -> str:
+        """As people read it: `Event 12`, `Send 7`, `Finding 3`."""
+        return self.name.replace("action", "send").capitalize()
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,7 +87,7 @@ def why_not_now(tx: Transaction, row: sa.Row[Any]) -> str:
 
 # Those of a run's rows that are no longer what was listed: each version of an action is another one.
 CHANGED = """
-SELECT coalesce('finding ' || f.id, 'action ' || a.id) AS name
+SELECT coalesce('Finding ' || f.id, 'Send ' || a.id) || ' (' || coalesce(f.kind, a.kind) || ')' AS called
 FROM nottwice.reprocess_rows w
 LEFT JOIN nottwice.reprocess_findings f ON f.id = w.finding_id
 LEFT JOIN nottwice.actions a ON a.id = coalesce(w.action_id, f.action_id)
@@ -102,9 +102,9 @@ def changed_since_listed(tx: Transaction, run_id: int) -> str:
     """In words what is no longer as it was when the run was asked for, or may not go out by now; empty: all may."""
     row = tx.first(CHANGED.format(which="w.run_id = :run_id"), run_id=run_id)
     if row is not None:
-        return f"{row.name} changed, or something was observed about it, since it was asked for."
+        return f"{row.called} changed, or something was observed about it, since it was asked for."
     refused = next((one for one in _waiting(tx, run_id) if one.refusal), None)
-    return f"{refused.name}: {refused.refusal}" if refused else ""
+    return f"{refused.called} ({refused.what}): {refused.refusal}" if refused else ""
 
 
 WAITING = "SELECT action_id, finding_id FROM nottwice.reprocess_rows WHERE run_id = :run_id AND state = 'waiting' ORDER BY id"

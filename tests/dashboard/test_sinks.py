@@ -202,7 +202,7 @@ OURS = {
         "evidence_until",
         "state",
     ),
-    *("over", "skipped", "working", "waiting", "mark", "action_id"),
+    *("over", "skipped", "working", "waiting", "mark", "called", "action_id"),
     *("transaction_s", "bytes", "hour"),
     *("row_count", "can_go_back", "event_id", "day", "about_sends", "conflicts", "quarantine"),
     *("configured_at", "heading", "backdated", "sequence", "looked_to", "since", "until", "entity_id"),

@@ -276,7 +276,7 @@ def test_what_went_out_through_another_run_voids_the_request(shop: Shop, command
     shop.decide(reprocess.agree, 2, shop.person(Role.ADMIN))
     shop.finish(2)
     void = command("approve", 1, *ANA)
-    went = "action 1: It went out again already: choose the newest of its key."
+    went = "Send 1 (receipt): It went out again already: choose the newest of its key."
     assert (void.exit_code, void.stderr) == (
         1,
         f"Not agreed: {went} Ask for the others anew; this run is void.\n",

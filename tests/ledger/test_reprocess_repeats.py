@@ -265,7 +265,7 @@ def test_evidence_that_comes_meanwhile_voids_the_request(shop: Shop) -> None:
     agreed = shop.repeat(action_ids=(two,))
     for action_id in (one, two):
         _observe(shop, action_id)
-    assert f"action {one} changed, or something was observed" in shop.refused(
+    assert f"Send {one} (receipt) changed, or something was observed" in shop.refused(
         reprocess.agree, asked, shop.person(Role.SUPPORT)
     )
     shop.turn()
