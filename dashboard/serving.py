@@ -31,6 +31,8 @@ def options(settings: Settings) -> dict[str, object]:
         "server.enableCORS": True,  # that is: protection against foreign origins
         "server.enableXsrfProtection": True,
         "server.enableAgentApi": False,
+        # Else after each run, of every session, it looks where the sources of all modules are: half of what a visit takes.
+        "server.fileWatcherType": "none",
         "client.showErrorDetails": "none",
     }
 
@@ -40,7 +42,7 @@ def entry(settings: Settings) -> Entry:
         case ProxySettings() as proxy:
             return Entry(proxy.origin, proxy.secret_header, settings.secret(proxy.secret))
         case SignInSettings() as sign_in:
-            return Entry(sign_in.origin)
+            return Entry(sign_in.origin, signs_in=True)
         case _:
             return Entry()
 
