@@ -7,8 +7,8 @@ from base64 import b64encode
 from functools import cache, lru_cache
 from hashlib import sha256
 
+from dashboard.first_page import SCRIPTS, streamlits
 from dashboard.remembered import SCRIPT
-from ledger.environment import package_folder
 
 INLINE = re.compile(r"<script>(.*?)</script>", re.DOTALL)
 YEAR_S = 31_536_000
@@ -55,11 +55,5 @@ def _policy(ours: str) -> str:
 @cache
 def _known_scripts() -> tuple[str, ...]:
     """Of each script that stands in a page: its hash, as CSP level 2 writes it."""
-    scripts = [*_streamlits(), SCRIPT]
+    scripts = [*INLINE.findall(streamlits()), *SCRIPTS, SCRIPT]
     return tuple(f"'sha256-{b64encode(sha256(one.encode()).digest()).decode()}'" for one in scripts)
-
-
-def _streamlits() -> list[str]:
-    """Those in the page that Streamlit serves, as it is installed."""
-    page = package_folder("streamlit") / "static" / "index.html"
-    return INLINE.findall(page.read_text(encoding="utf-8"))

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 
+from dashboard import first_page, kept_files
 from dashboard.browser_rules import rules_for
 from dashboard.way_back import Way
 from ledger.admission import comes_from_proxy
@@ -34,6 +35,7 @@ class Entry:
     origin: str | None = None
     secret_header: str = ""
     secret: str = ""
+    signs_in: bool = False  # here, not at a proxy
 
 
 class Gate:
@@ -47,6 +49,8 @@ class Gate:
             await self._app(scope, receive, send)
         elif why := _refusal(scope, self._entry):
             await _refuse(scope, receive, send, why)
+        elif found := _at_hand(scope, self._entry):
+            await _give(_answering(scope, send, self._entry), *found)
         else:
             await self._app(scope, receive, _answering(scope, send, self._entry))
 
@@ -93,6 +97,19 @@ def values(scope: Scope, name: str) -> list[str]:
     """All values of a header, as they came."""
     wanted = name.lower().encode()
     return [value.decode("latin-1") for key, value in scope["headers"] if key == wanted]
+
+
+def _at_hand(scope: Scope, entry: Entry) -> first_page.Answer | None:
+    """What needs nothing of Streamlit's server: its files, and the page with which a browser begins."""
+    if scope["type"] != "http" or scope.get("method") != "GET":
+        return None
+    path = str(scope["path"])
+    return kept_files.found(path) or first_page.answer(path, signs_in=entry.signs_in)
+
+
+async def _give(send: Send, headers: list[tuple[bytes, bytes]], body: bytes) -> None:
+    await send({"type": "http.response.start", "status": HTTPStatus.OK.value, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
 
 
 async def _refuse(scope: Scope, receive: Receive, send: Send, why: str) -> None:

@@ -101,6 +101,7 @@ def test_two_people_come_in_as_what_their_groups_say_and_go_out_again(
     others.close()
 
     ana.get_by_role("button", name="Sign out").click()
+    ana.wait_for_url(f"{desk.provider.url}/**")
     ana.get_by_role("button").first.click()  # the provider asks, too
     expect(ana.locator("h1")).to_have_text("Sign in.")
     assert heading(opened(person, f"{desk.url}/review")) == "Sign in."

@@ -38,6 +38,7 @@ def asked(
     path: str = "/",
     *,
     query: str = "",
+    method: str = "",
     socket: bool = False,
     behind: Behind | None = None,
 ) -> tuple[Message, bool]:
@@ -45,6 +46,7 @@ def asked(
     behind, sent = behind or Behind(), []
     scope = {
         "type": "websocket" if socket else "http",
+        "method": method,
         "path": path,
         "query_string": query.encode(),
         "headers": [(name.lower().encode(), value.encode("latin-1")) for name, value in headers],
