@@ -18,7 +18,7 @@ def rows(
     """The rows, or none of a statement that returns none. Raises what SQLAlchemy would."""
     driver: Any = connection.connection.driver_connection
     try:
-        return fetched(driver.execute(spelled(statement), values))
+        return fetched(driver.execute(spelled(statement), values, binary=True))
     except psycopg.Error as error:
         raise as_theirs(connection, statement, error) from error
 

@@ -1,7 +1,8 @@
 -- Intake: one durable row per logical event, its bytes beside it, and what else arrived about it.
 
 CREATE TABLE nottwice.events (
-    id                 bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    -- Half of each page is left free: claim and completion enter the number again, on the page where it stands.
+    id                 bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY WITH (fillfactor = 50),
     namespace          text NOT NULL CONSTRAINT a_namespace_is_named CHECK (namespace <> '' AND octet_length(namespace) <= 200),
     source             text NOT NULL CONSTRAINT a_source_is_named CHECK (source <> ''),
     type               text NOT NULL,

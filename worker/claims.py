@@ -14,6 +14,9 @@ from ledger.records import ClaimedEvent, Worker
 from ledger.settings import Settings
 from worker.handlers import Handlers
 
+# A claim need not outlive a crash of the server: whoever's claim was forgotten completes nothing, for its token is not
+# there. And nothing that is committed later is durable before the claim is.
+NOT_WAITED_FOR = "SELECT set_config('synchronous_commit', 'off', true)"
 QUICK_S = 0.1  # a group that takes longer is no reason to keep events from other workers
 Room = tuple[Worker, int]  # of which kinds, and how many more
 
@@ -30,33 +33,35 @@ class Claims:
     def rooms(self, running: int, waiting: int, group_s: float) -> list[Room]:
         """What there is room for while so many slow parts run, so many events wait for a group, and one takes so long.
 
-        While groups are quick, two more may wait: then a claim takes two at once, which costs little more than one.
+        While groups are quick, one more may wait: then a claim takes two at once, which costs little more than one.
         """
         worker = self.settings.worker
         seats = worker.group_max - waiting
         if group_s < QUICK_S:
-            seats = 3 * worker.group_max - waiting if waiting <= worker.group_max else 0
+            seats = 2 * worker.group_max - waiting if waiting <= worker.group_max else 0
         return [(self._slow, worker.slots - running), (self._quick, seats)]
 
     def take(self, rooms: Sequence[Room], *, idle: bool) -> list[ClaimedEvent]:
         """`idle`: one event, a rescued one first; the others follow in the next turn if it was none."""
         if idle:
-            return self._database.run(lambda tx: self._claim(tx, self._worker, limit=1, idle=True))
+            (alone,) = self._database.run(lambda tx: self._take(tx, [(self._worker, 1)], idle=True))
+            return alone
         asked = [(worker, room) for worker, room in rooms if room > 0 and worker.handles]
         taken = self._database.run(lambda tx: self._take(tx, asked))
         for (worker, room), claimed in zip(asked, taken, strict=True):
             self._fronts[id(worker)].move(claimed, room)
         return list(chain.from_iterable(taken))
 
-    def _take(self, tx: Transaction, asked: Sequence[Room]) -> list[list[ClaimedEvent]]:
-        return [self._claim(tx, worker, limit=room, front=self._fronts[id(worker)]) for worker, room in asked]
-
-    def _claim(self, tx: Transaction, worker: Worker, **how: Any) -> list[ClaimedEvent]:
-        # A claim need not outlive a crash of the server: whoever's claim was forgotten completes nothing, for its token
-        # is not there. And nothing that is committed later is durable before the claim is.
-        tx.straight("SET LOCAL synchronous_commit = off")
+    def _take(
+        self, tx: Transaction, asked: Sequence[Room], *, idle: bool = False
+    ) -> list[list[ClaimedEvent]]:
+        tx.begin(NOT_WAITED_FOR)
         rules = self.settings.worker
-        return work.claim(tx, worker, lease_s=rules.lease_s, attempts_max=rules.attempts_max, **how)
+        how: dict[str, Any] = {"lease_s": rules.lease_s, "attempts_max": rules.attempts_max, "idle": idle}
+        return [
+            work.claim(tx, worker, limit=room, front=self._fronts.get(id(worker)), **how)
+            for worker, room in asked
+        ]
 
     def look_at_all(self) -> None:
         """Something that was passed by may go now, such as the next one of a lane."""

@@ -22,7 +22,7 @@ class WorkerSettings(Table):
     poll_s: PositiveSeconds = 0.1  # between two looks for due work, inside one statement
     patience_s: PositiveSeconds = 1.0  # how long that statement looks
     slots: Count = 10  # slow parts at once
-    group_max: Count = 100  # apply parts in one transaction, which ends within a second
+    group_max: Count = 200  # apply parts in one transaction, which ends within a second
     run_s_max: PositiveSeconds = 300.0  # a handler that runs longer loses its lease
     send_slots: Count = 4
     send_retry_base_s: PositiveSeconds = 2.0  # a send waits up to this times 2, 4, 8 …, at most 10 min
