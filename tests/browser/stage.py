@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import socket
-import subprocess
 import sys
 import tempfile
 import time
@@ -19,6 +18,7 @@ from playwright.sync_api import Browser, Page, ViewportSize, sync_playwright
 from ledger.processes import console as console_service
 from ledger.processes import make_folders
 from ledger.settings import load
+from tests import starts
 
 HOUSE = Path(__file__).parents[2]
 READY_WITHIN_S = 40.0  # a deadline on a busy machine, not a duration
@@ -108,8 +108,13 @@ def console(
     service = console_service(settings)
     make_folders([service])
     with (home / "console.log").open("wb") as log:
-        process = subprocess.Popen(
-            service.command, cwd=service.folder, env={**os.environ, **given}, stdout=log, stderr=log
+        process = starts.start(
+            service.command,
+            env={**os.environ, **given},
+            stdout=log.fileno(),
+            stderr=log.fileno(),
+            folder=service.folder,
+            kind="console",
         )
     try:
         _ready(f"http://127.0.0.1:{port}", process, home / "console.log")
@@ -123,7 +128,7 @@ def console(
         shutil.rmtree(home, ignore_errors=True)
 
 
-def _ready(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
+def _ready(url: str, process: starts.Running, log: Path) -> None:
     until = time.monotonic() + READY_WITHIN_S
     while time.monotonic() < until:
         assert process.poll() is None, log.read_text(errors="replace")

@@ -22,7 +22,7 @@ __all__ = ["Running", "close", "run", "start"]
 Command = Sequence[str | Path]
 Running = Process | subprocess.Popen[bytes]
 
-_nests: list[Nest] = []  # one in each process of the run, from the first start on
+_nests: dict[str, Nest] = {}  # of each kind one in each process of the run, from the first start on
 
 
 def start(
@@ -33,16 +33,19 @@ def start(
     stdout: int = 1,
     stderr: int = 2,
     anew: bool = False,
+    folder: Path | None = None,
+    kind: str = "house",
 ) -> Running:
     """`python -m MODULE …` or a script of Python, with these file descriptors; without one, those of the run itself.
 
-    `anew`: by an interpreter of its own.
+    `anew`: by an interpreter of its own. `kind`: of the nest, which has imported what such a program imports.
     """
     if anew or _changes_python(env):
-        return subprocess.Popen(command, env=env, stdin=stdin, stdout=stdout, stderr=stderr)
-    if not _nests:
-        _nests.append(Nest())
-    return _nests[0].start([str(part) for part in command], env, Path.cwd(), [stdin, stdout, stderr])
+        return subprocess.Popen(command, env=env, cwd=folder, stdin=stdin, stdout=stdout, stderr=stderr)
+    if kind not in _nests:
+        _nests[kind] = Nest(kind)
+    words, streams = [str(part) for part in command], [stdin, stdout, stderr]
+    return _nests[kind].start(words, env, folder or Path.cwd(), streams)
 
 
 def _changes_python(env: Mapping[str, str]) -> bool:
@@ -64,6 +67,6 @@ def run(command: Command, *, env: Mapping[str, str], timeout: float) -> subproce
 
 
 def close() -> None:
-    """End the nest, and what is left of its children."""
+    """End the nests, and what is left of their children."""
     while _nests:
-        _nests.pop().close()
+        _nests.popitem()[1].close()

@@ -21,7 +21,7 @@ def live(request: Mapping[str, Any], streams: list[int]) -> NoReturn:
     code = 1
     try:
         become(request, streams)
-        code = run(*request["command"][request["command"][0] == sys.executable :])
+        code = run(*without_interpreter(request["command"]))
         threading._shutdown()  # type: ignore[attr-defined]  # waits for the threads that are no daemons
         atexit._run_exitfuncs()
     except BaseException:
@@ -30,6 +30,12 @@ def live(request: Mapping[str, Any], streams: list[int]) -> NoReturn:
         for stream in (sys.stdout, sys.stderr):
             stream.flush()
         os._exit(code)
+
+
+def without_interpreter(command: list[str]) -> list[str]:
+    """Nor its switch `-P`: `sys.path` is the nest's."""
+    words = command[command[0] == sys.executable :]
+    return words[words[0] == "-P" :]
 
 
 def become(request: Mapping[str, Any], streams: list[int]) -> None:

@@ -21,27 +21,36 @@ from typing import Any
 from tests.starts.child import live
 from tests.starts.process import REQUEST_MAX
 
-# The programs under test, and what they import only at its first use.
-PREPARED = [
-    "ledger.cli",
-    "ledger.entry",
-    "ledger.receiver.starting",
-    "ledger.receiver.server",
-    "worker.starting",
-    "worker.daemon",
-    "worker.providers",
-    "worker.notices",
-    "worker.sandbox.server",
-    "encodings.idna",
-    "h11",
-    "httpcore",
-    "sqlalchemy.dialects.postgresql.psycopg",
-    "uvicorn",
-]
+SCREENS = ["audit", "events", "health", "me", "overview", "reprocess", "review", "sign_in", "stuck"]
+# What each nest has imported: the programs under test, and what they import only at their first use.
+PREPARED = {
+    "house": [
+        "ledger.cli",
+        "ledger.entry",
+        "ledger.receiver.starting",
+        "ledger.receiver.server",
+        "worker.starting",
+        "worker.daemon",
+        "worker.providers",
+        "worker.notices",
+        "worker.sandbox.server",
+        "encodings.idna",
+        "h11",
+        "httpcore",
+        "sqlalchemy.dialects.postgresql.psycopg",
+        "uvicorn",
+    ],
+    "console": [
+        "dashboard.serving",
+        *(f"dashboard.screens.{name}" for name in SCREENS),
+        "psycopg_binary",
+        "uvicorn",
+    ],
+}
 
 
-def main(line: socket.socket) -> None:
-    for name in PREPARED:
+def main(line: socket.socket, kind: str) -> None:
+    for name in PREPARED[kind]:
         importlib.import_module(name)
     gc.collect()
     gc.freeze()
@@ -114,4 +123,4 @@ def reap(endings: dict[int, int]) -> None:
 
 
 if __name__ == "__main__":
-    main(socket.socket(fileno=int(sys.argv[1])))
+    main(socket.socket(fileno=int(sys.argv[1])), sys.argv[2])

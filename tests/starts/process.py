@@ -62,12 +62,12 @@ class Process:
 
 
 class Nest:
-    """The process that forks the others. It ends when its line does, whatever became of the run."""
+    """The process that forks the others of one kind. It ends when its line does, whatever became of the run."""
 
-    def __init__(self) -> None:
+    def __init__(self, kind: str) -> None:
         self._line, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._line.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, REQUEST_MAX)
-        command = [sys.executable, "-m", "tests.starts.nest", str(other.fileno())]
+        command = [sys.executable, "-m", "tests.starts.nest", str(other.fileno()), kind]
         with other:
             self._process = subprocess.Popen(command, cwd=ROOT, pass_fds=[other.fileno()])
         self._lock = Lock()
