@@ -40,11 +40,11 @@ def chromium() -> Iterator[Browser]:
 
 
 @contextmanager
-def built(databases: Databases) -> Iterator[Hall]:
+def built(databases: Databases, port: int = 0) -> Iterator[Hall]:
     with databases.lent() as owner:
         database = Database(owner)
         login = database.engine.url.set(username="nottwice_console")
-        with stage.console(login.render_as_string(hide_password=False)) as url:
+        with stage.console(login.render_as_string(hide_password=False), port=port) as url:
             yield Hall(House(database), database, url)
         database.close()
 
@@ -55,9 +55,16 @@ def hall(databases: Databases) -> Iterator[Hall]:
         yield made
 
 
+@pytest.fixture(scope="session")
+def held_port() -> Iterator[int]:
+    """One address for the consoles of a single test each: what the browser has compiled of one serves the next."""
+    with stage.held_port() as port:
+        yield port
+
+
 @pytest.fixture
-def alone(databases: Databases) -> Iterator[Hall]:
-    with built(databases) as made:
+def alone(databases: Databases, held_port: int) -> Iterator[Hall]:
+    with built(databases, held_port) as made:
         yield made
 
 

@@ -85,6 +85,15 @@ def free_port() -> int:
 
 
 @contextmanager
+def held_port() -> Iterator[int]:
+    """Within the block the system gives it to nobody; a server takes it over, as often as it likes (SO_REUSEADDR)."""
+    with socket.socket() as holder:
+        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        holder.bind(("127.0.0.1", 0))
+        yield int(holder.getsockname()[1])
+
+
+@contextmanager
 def console(
     url: str,
     *,

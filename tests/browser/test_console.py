@@ -6,12 +6,11 @@ from collections.abc import Callable
 
 import psycopg
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 
 from ledger.embedded import Cluster
 from tests.browser import stage
-from tests.browser.conftest import Hall, built
-from tests.databases import Databases
+from tests.browser.conftest import Hall
 from tests.fix_seed import RECEIPT, full, mail
 
 pytestmark = pytest.mark.browser
@@ -19,16 +18,11 @@ Visit = Callable[..., Page]
 
 
 @pytest.mark.parametrize("path", ["/review", "/overview", "/audit", "/me", "/"])
-def test_a_first_visit_of_a_fresh_server_runs_the_entry_script(
-    chromium: Browser, databases: Databases, path: str
-) -> None:
-    with built(databases) as hall:
-        page = chromium.new_page()
-        page.goto(hall.url + path)
-        expect(page.get_by_role("link", name="Ana Soto · support")).to_be_visible()
-        expect(page.get_by_text("Nobody signs in on this machine.")).to_be_visible()
-        assert page.title() in ("Review", "Overview", "Audit", "Ana Soto · support", "Not Twice")
-        page.close()
+def test_a_first_visit_of_a_fresh_server_runs_the_entry_script(alone: Hall, visit: Visit, path: str) -> None:
+    page = visit(alone, path)
+    expect(page.get_by_role("link", name="Ana Soto · support")).to_be_visible()
+    expect(page.get_by_text("Nobody signs in on this machine.")).to_be_visible()
+    assert page.title() in ("Review", "Overview", "Audit", "Ana Soto · support", "Not Twice")
 
 
 def test_a_role_that_may_not_decide_sees_masked_recipients_and_no_buttons(hall: Hall, visit: Visit) -> None:
@@ -42,7 +36,7 @@ def test_a_role_that_may_not_decide_sees_masked_recipients_and_no_buttons(hall: 
 
 
 def test_the_last_figures_stay_when_the_database_goes_and_heal_by_themselves(
-    cluster: Cluster, chromium: Browser, alone: Hall, visit: Visit
+    cluster: Cluster, alone: Hall, visit: Visit
 ) -> None:
     full(alone.house)
     page = visit(alone, "/overview")
