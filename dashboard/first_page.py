@@ -28,7 +28,7 @@ HEADERS = [(b"content-type", b"text/html; charset=utf-8"), (b"cache-control", b"
 Answer = tuple[list[tuple[bytes, bytes]], bytes]
 
 
-def answer(path: str, *, signs_in: bool) -> Answer | None:
+def at_address(path: str, *, signs_in: bool) -> Answer | None:
     """The page at an address of this console, with its headers; None for what is no page.
 
     Where people sign in here, Streamlit's socket carries a token that its server gives with the first answer: it is asked

@@ -104,7 +104,7 @@ def _at_hand(scope: Scope, entry: Entry) -> first_page.Answer | None:
     if scope["type"] != "http" or scope.get("method") != "GET":
         return None
     path = str(scope["path"])
-    return kept_files.found(path) or first_page.answer(path, signs_in=entry.signs_in)
+    return kept_files.found(path) or first_page.at_address(path, signs_in=entry.signs_in)
 
 
 async def _give(send: Send, headers: list[tuple[bytes, bytes]], body: bytes) -> None:

@@ -20,7 +20,7 @@ Headers = list[tuple[str, str]]
 
 
 def page(path: str, *, signs_in: bool = False) -> str:
-    found = first_page.answer(path, signs_in=signs_in)
+    found = first_page.at_address(path, signs_in=signs_in)
     assert found is not None
     return found[1].decode()
 
