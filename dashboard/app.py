@@ -78,7 +78,9 @@ def _nothing_but_sign_in() -> None:
     st.navigation([home, *everywhere], position="hidden").run()
 
 
-def _pages(person: str, waiting: int = 0, stuck_now: int = 0) -> dict[str, StreamlitPage]:
+def _pages(
+    person: str, waiting: int = 0, stuck_now: int = 0, *, reads: bool = True
+) -> dict[str, StreamlitPage]:
     return {
         "overview": st.Page(overview.page, title="Overview", url_path="overview"),
         "review": st.Page(
@@ -89,7 +91,10 @@ def _pages(person: str, waiting: int = 0, stuck_now: int = 0) -> dict[str, Strea
         ),
         "events": st.Page(events.page, title="Events", url_path="events"),
         "reprocess": st.Page(reprocess.page, title="Reprocess", url_path="reprocess"),
-        "audit": st.Page(audit.page, title="Audit", url_path="audit"),
+        # Whoever may not read it is told so at its address, and is not offered it.
+        "audit": st.Page(
+            audit.page, title="Audit", url_path="audit", visibility="visible" if reads else "hidden"
+        ),
         "health": st.Page(health.page, title="Health", url_path="health"),
         "me": st.Page(me.page, title=person, url_path="me", icon=":material/account_circle:"),
     }
@@ -104,9 +109,8 @@ def _navigate() -> None:
     def home() -> None:  # the default page has no address of its own, so it must not be a real one
         st.switch_page(pages[FIRST_PAGE.get(who.role, "overview")])
 
-    pages = _pages(f"{named(who.name)} · {who.role.value}", waiting, stuck_now)
-    if who.role not in audit.READERS:
-        del pages["audit"]
+    reads = who.role in audit.READERS
+    pages = _pages(f"{named(who.name)} · {who.role.value}", waiting, stuck_now, reads=reads)
     st.session_state["pages"] = pages
     hidden = st.Page(home, title="Home", default=True, visibility="hidden")
     chosen = st.navigation([hidden, *pages.values()], position="top")

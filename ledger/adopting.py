@@ -5,7 +5,7 @@ Adopting one is that person's decision "It was sent", with the hint's message nu
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -23,13 +23,17 @@ LOOKED_AT = "A hint on this page"  # what an adopter looked at, for the audit
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """Something that points to a message without proving it. `source` and `found` are as the evidence has them."""
+    """Something that points to a message without proving it. `source` and `found` are as the evidence has them.
+
+    `others` counts the uncertain sends beside this one that have the same message as a hint.
+    """
 
     id: int
     source: str
     found: str
     message_id: str
     observed_at: datetime
+    others: int = 0
 
 
 HINTS = """
@@ -45,6 +49,17 @@ AND message_id IN (:message_id, :bare, '<' || :bare || '>') LIMIT 1
 """
 
 
+# Of what waits alone, so that it is asked of the desk and not of history.
+OTHERS = """
+SELECT count(*) AS n FROM nottwice.actions o
+WHERE o.state = 'needs_review' AND o.account = :account AND o.id <> :id
+  AND EXISTS (SELECT FROM nottwice.evidence e WHERE e.action_id = o.id AND e.points_to = 'sent' AND NOT e.proof
+              AND e.message_id IN (:message_id, :bare, '<' || :bare || '>'))
+  AND NOT EXISTS (SELECT FROM nottwice.evidence e WHERE e.action_id = o.id AND e.points_to = 'neither'
+                  AND e.message_id IN (:message_id, :bare, '<' || :bare || '>'))
+"""
+
+
 def hints(tx: Transaction, action_id: int) -> tuple[Hint, ...]:
     """The hints that can be adopted, oldest first, one a message however often it was seen."""
     found: dict[str, Hint] = {}
@@ -53,6 +68,17 @@ def hints(tx: Transaction, action_id: int) -> tuple[Hint, ...]:
         if key not in found and not _is_elsewhere(tx, action_id, row):
             found[key] = Hint(row.id, row.source, row.found, row.message_id, row.observed_at)
     return tuple(found.values())
+
+
+def shared(tx: Transaction, action_id: int) -> tuple[Hint, ...]:
+    """The hints, each with how many other uncertain sends may be the same message."""
+    account = tx.one("SELECT account FROM nottwice.actions WHERE id = :id", id=action_id).account
+
+    def others(hint: Hint) -> int:
+        spelled = {"message_id": hint.message_id, "bare": bare(hint.message_id)}
+        return int(tx.one(OTHERS, id=action_id, account=account, **spelled).n)
+
+    return tuple(replace(hint, others=others(hint)) for hint in hints(tx, action_id))
 
 
 def adopt(tx: Transaction, action_id: int, evidence_id: int, seen: Seen, act: Act) -> Settled:

@@ -27,13 +27,15 @@ FOLLOWS_A_PROOF = {  # such a choice needs no words of its own
 
 CHANGE = """
 UPDATE nottwice.actions SET
+    -- Back on the desk it has waited since it came there first: when the time for evidence began.
     state = :state, version = version + 1, verdict = :verdict,
     due_at = CASE WHEN :state = 'approved' THEN now() + make_interval(secs => :wait_s) END,
     decided_send = (:state = 'approved'),
     retry_until = CASE WHEN :state = 'approved' THEN greatest(retry_until, now() + make_interval(secs => :wait_s + :tries_s))
                        ELSE retry_until END,
     failures = 0,
-    review_since = CASE WHEN :state = 'needs_review' THEN now() END,
+    review_since = CASE WHEN :state = 'needs_review'
+                        THEN least(now(), evidence_until - make_interval(secs => least(evidence_s, 3153600000))) END,
     message_id = CASE WHEN :opened THEN NULL ELSE coalesce(:message_id, message_id) END,
     settled_at = CASE WHEN :final THEN now() END,
     contradicted_at = NULL

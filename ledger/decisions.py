@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from ledger.database import Transaction
 from ledger.deciding import DECIDERS as DECIDERS
 from ledger.deciding import before, change, evidence_must_be_in, held, must_be_complete, must_be_in_time
-from ledger.errors import NotNow
+from ledger.errors import Incomplete, NotNow
 from ledger.known_messages import must_be_no_others
 from ledger.records import Act, Decision, Seen, Settled
 from ledger.second_person import agree as agree
@@ -35,6 +35,7 @@ TARGETS = {
     Decision.RESEND_SAME_KEY: ActionState.APPROVED,
     Decision.DO_NOT_SEND: ActionState.CLOSED,
 }
+GIVEN_UP = "closed: not tried again"  # one whose time was over
 MESSAGE_ID_CHARACTERS_MAX = 1000
 
 
@@ -95,6 +96,17 @@ def requeue(tx: Transaction, action_id: int, seen: Seen, act: Act, *, wait_s: fl
     return change(tx, row, act, "try again", ActionState.APPROVED, found, wait_s=wait_s)
 
 
+def give_up(tx: Transaction, action_id: int, seen: Seen, act: Act) -> Settled:
+    """Close an action whose time was over, so that nobody tries it again; no attempt of it can have gone out.
+
+    It can be opened again. Raises Incomplete without a reason, and as every decision.
+    """
+    row, found = before(tx, action_id, act, seen, ActionState.FAILED)
+    if not act.reason.strip():
+        raise Incomplete("Nothing was done. Please say why.")
+    return change(tx, row, act, GIVEN_UP, ActionState.CLOSED, found)
+
+
 def take_back(tx: Transaction, action_id: int, act: Act) -> Settled:
     """Stop a decided send before it is claimed: it goes back to where it came from. Raises NotNow when it has gone."""
     row, found = held(tx, action_id, act)
@@ -104,8 +116,13 @@ def take_back(tx: Transaction, action_id: int, act: Act) -> Settled:
 
 
 def reopen(tx: Transaction, action_id: int, act: Act) -> Settled:
-    """Put back on the desk what a person, or a policy, closed without proof. The audit keeps both steps."""
+    """Put back on the desk what a person, or a policy, closed without proof. The audit keeps both steps.
+
+    It has waited since it first came there. Raises Incomplete without a reason, and as every decision.
+    """
     row, found = held(tx, action_id, act)
+    if not act.reason.strip():
+        raise Incomplete("Nothing was done. Please say why.")
     if row.state not in (ActionState.SENT, ActionState.CLOSED) or found.state is ActionState.SENT:
         raise NotNow("Only what was closed without proof can be opened again.")
     if _has_successor(tx, action_id):

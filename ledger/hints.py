@@ -24,6 +24,8 @@ MESSAGE_ID_SHOWN = 80  # characters, where a sentence names a message
 SENDS_MAX = 2000  # the newest on the desk; what waits longer has had its look
 SINCE_S = 172_800.0  # a webhook is tried again for 27.6 h (docs.svix.com, retries)
 
+# By the provider's clock, which may be behind ours.
+EARLY = ", before our request left: likely another one, unless the provider's clock is slow"
 FOUND = {
     What.SENT: "went out",
     What.DELIVERED: "was delivered",
@@ -56,7 +58,8 @@ busy AS MATERIALIZED (
     FROM nottwice.actions s CROSS JOIN LATERAL (SELECT recipients FROM nottwice.action_contents WHERE action_id = s.id LIMIT 1) AS c
     CROSS JOIN LATERAL unnest(c.recipients) AS one
     WHERE s.state = 'sending')
-SELECT DISTINCT d.id AS action_id, d.account, n.message_id, n.what, n.occurred_at, n.event_id
+SELECT d.id AS action_id, d.account, n.message_id, n.what, n.occurred_at, n.event_id,
+       bool_and(n.occurred_at < d.started_at) AS early
 FROM desk d
 CROSS JOIN LATERAL (
     SELECT message_id, what, occurred_at, event_id FROM nottwice.notices
@@ -70,7 +73,7 @@ WHERE m.action_id IS NULL
   AND NOT EXISTS (SELECT FROM nottwice.evidence e WHERE e.action_id = d.id AND e.event_id = n.event_id OFFSET 0)
   AND NOT EXISTS (SELECT FROM nottwice.actions g
                   WHERE g.message_id IN (n.message_id, '<' || n.message_id || '>') AND g.account = d.account AND g.state = 'sent' OFFSET 0)
-ORDER BY n.occurred_at, d.id LIMIT :limit
+GROUP BY 1, 2, 3, 4, 5, 6 ORDER BY n.occurred_at, d.id LIMIT :limit
 """
 
 # Hints about a message that is known by now as another send's: by the provider's answer, or by the number a person gave.
@@ -118,7 +121,7 @@ def _hint(tx: Transaction, row: sa.Row[Any]) -> bool:
     send = judging.lock(tx, row.action_id)
     if send.state != ActionState.NEEDS_REVIEW or _is_told(tx, row.action_id, row.event_id):
         return False
-    hint = _said(What(row.what), row.occurred_at, send.now)
+    hint = _said(What(row.what), row.occurred_at, send.now) + (EARLY if row.early else "")
     points_to = PointsTo.NOT_SENT if row.what == What.REJECTED else PointsTo.SENT
     evidence = Evidence(origin(tx, row.event_id), hint, points_to, False, send.now, row.message_id)
     answers.add_evidence(tx, row.action_id, evidence, event_id=row.event_id)

@@ -102,4 +102,5 @@ ACTION_TRANSITIONS: tuple[Transition, ...] = (
     Transition("sent", "reopen", "needs_review"),
     Transition("closed", "reopen", "needs_review"),
     Transition("failed", "requeue", "approved"),
+    Transition("failed", "give_up", "closed"),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from dashboard import session
-from dashboard.components import NOTHING_HERE, too_slow
+from dashboard.components import too_slow
 from dashboard.screens import audit_check, audit_entry, audit_export, audit_filters, audit_table
 from dashboard.words import clock, clock_s, many, named
 from ledger.audit.choice import ALL, Chosen
@@ -15,6 +15,10 @@ from ledger.views import audit as views_audit
 from ledger.views.audit import Page, Standing
 
 READERS = views_audit.READ_ALL | views_audit.READ_OWN
+NOT_YOURS = (
+    "It says who decided what, and why. Support reads its own acts here; engineers, auditors and admins read all. "
+    "Ask one of them, or whoever gives out the roles."
+)
 
 
 def page() -> None:
@@ -26,7 +30,8 @@ def page() -> None:
 
 def _draw(who: Person) -> None:
     if who.role not in READERS:
-        st.title(NOTHING_HERE, anchor=False)
+        st.title("The record is not open to viewers.", anchor=False)
+        st.caption(NOT_YOURS)
         return
     stands, chosen = session.read(views_audit.standing), audit_filters.read()
     entries = audit_table.read(chosen)

@@ -8,7 +8,7 @@ import streamlit as st
 
 from dashboard import components, session
 from dashboard.screens.review_settled import show
-from dashboard.words import harmless, provider
+from dashboard.words import harmless, many, provider
 from ledger import adopting, decisions
 from ledger.adopting import Hint
 from ledger.database import Transaction
@@ -22,7 +22,7 @@ def panel(send: Send) -> None:
     """What a person may adopt, above the decision; nothing where nothing points to a message."""
     if send.state != "needs_review" or send.request or not session.may_decide():
         return
-    for hint in session.read(lambda tx: adopting.hints(tx, send.id))[:SHOWN]:
+    for hint in session.read(lambda tx: adopting.shared(tx, send.id))[:SHOWN]:
         st.fragment(_card)(send, hint)
 
 
@@ -31,6 +31,11 @@ def _card(send: Send, hint: Hint) -> None:
     with st.container(border=True):
         st.markdown("**Is this the message?**")
         components.mail_head([("Hint", hint.found), ("From", hint.source), ("Number", hint.message_id)])
+        if hint.others:
+            words = many(hint.others, "other uncertain send", "other uncertain sends")
+            st.caption(
+                f"The same message may be that of {words}: a notice names no subject. Compare them first."
+            )
         with st.form(f"adopt_{mark}", border=False, enter_to_submit=False):
             why = components.reason(
                 "Why is it this one? The audit keeps your words.", key=f"adopt_why_{mark}"

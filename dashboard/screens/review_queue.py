@@ -33,13 +33,14 @@ NAMES = {
 }
 GLYPHS = {
     "nobody_knows": "? Nobody knows",
+    "may_have_gone": "▲ May have gone out",
     "safe_to_try_again": "↻ Safe to try again",
     "was_sent": "▲ It went out",
     "was_not_sent": "▼ It did not go out",
     "looking": "… Looking for evidence",
     "proposed": "○ Not sent yet",
 }
-PILL_STATES: tuple[State, ...] = ("person", "working", "done", "waiting", "waiting", "waiting")
+PILL_STATES: tuple[State, ...] = ("person", "person", "working", "done", "waiting", "waiting", "waiting")
 ORDER = (
     "A key that ends within the hour comes first, then the costliest mistake, then the longest wait. "
     "Pick a row to open it. ⚠ marks letters that only look Latin."
@@ -66,7 +67,7 @@ def draw() -> None:
             SEGMENTS,
             default="uncertain",
             required=True,
-            format_func=lambda name: f"{NAMES[name]} · {getattr(sizes, name)}",
+            format_func=lambda name: f"{NAMES[name]} · {int(waiting_in(sizes, name))}",
             label_visibility="collapsed",
             key="segment",
             on_change=paging.start,
@@ -85,6 +86,12 @@ def draw() -> None:
         _table(rows, segment)
     else:
         _empty(segment, sizes)
+
+
+def waiting_in(sizes: Sizes, segment: str) -> int:
+    """How much stands in a segment: for a second person, runs too."""
+    n = int(getattr(sizes, segment))
+    return n + sizes.runs if segment == "second_person" else n
 
 
 def answer(sizes: Sizes) -> str:
@@ -155,7 +162,10 @@ def recipients_words(recipients: tuple[str, ...]) -> str:
 def _known(row: QueueRow, segment: str) -> str:
     if segment == "to_approve":
         return "proposed"
-    return "looking" if row.looking_s > 0 else row.verdict or "nobody_knows"
+    if row.looking_s > 0:
+        return "looking"
+    known = row.verdict or "nobody_knows"
+    return "may_have_gone" if known == "nobody_knows" and row.points_to_sent else known
 
 
 def _key(row: QueueRow, segment: str, now: datetime) -> str:

@@ -6,7 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any, NoReturn
+from functools import partial
+from typing import Any, Literal, NoReturn
 
 import streamlit as st
 
@@ -16,7 +17,7 @@ from dashboard.words import clock, clock_s, day, harmless, named, provider
 from ledger import decisions
 from ledger.database import Transaction
 from ledger.payload import shown
-from ledger.records import Act
+from ledger.records import Act, Seen
 from ledger.states import ActionState
 from ledger.views import queue as views_queue
 from ledger.views import review as views_review
@@ -24,6 +25,16 @@ from ledger.views.decided import Decided
 from ledger.views.review import Send
 
 MOVING = ("approved", "sending")
+
+# What may be done with a send that has ended, each with a reason.
+Way = Literal["again", "give_up"]
+LABELS: dict[Way, str] = {"again": "Open it again", "give_up": "Close it"}
+BUTTONS: dict[Way, str] = {"again": "Put it back on the desk", "give_up": "Close it: nobody tries it again"}
+CAPTIONS: dict[Way, str] = {
+    "again": "Nothing goes out by this. The audit keeps both steps.",
+    "give_up": "Nothing went out, and nothing does. It can be opened again.",
+}
+AUDITED: dict[Way, str] = {"again": "opened again", "give_up": decisions.GIVEN_UP}
 
 
 def show(action_id: int, result: session.Result) -> NoReturn:
@@ -168,9 +179,28 @@ def _onwards(send: Send) -> None:
         open_send(send.successor)
     _next_one(send)
     if session.may_decide() and _can_be_opened_again(send):
-        if st.button("Open it again", type="tertiary", key=f"again_{send.id}_{send.version}"):
-            _press(send, "opened again", lambda tx, act: decisions.reopen(tx, send.id, act))
-        st.caption("Puts it back on the desk. The audit keeps both steps.")
+        _offer(send, "again")
+    if session.may_decide() and send.state == "failed":
+        _offer(send, "give_up")
+
+
+def _offer(send: Send, way: Way) -> None:
+    """Behind its name, for it is rare."""
+    mark = f"{way}_{send.id}_{send.version}"
+    with st.expander(LABELS[way]), st.form(f"form_{mark}", border=False, enter_to_submit=False):
+        why = components.reason("Why? The audit keeps your words.", key=f"why_{mark}")
+        pressed = st.form_submit_button(BUTTONS[way], width="stretch")
+        st.caption(CAPTIONS[way])
+    if pressed and not why.strip():
+        st.warning("Nothing was done. Please say why.", icon=":material/edit:")
+    elif pressed:
+        _press(send, AUDITED[way], partial(_by_ledger, way, send), why)
+
+
+def _by_ledger(way: Way, send: Send, tx: Transaction, act: Act) -> Any:
+    if way == "again":
+        return decisions.reopen(tx, send.id, act)
+    return decisions.give_up(tx, send.id, Seen(send.version, send.content_digest), act)
 
 
 def _can_be_opened_again(send: Send) -> bool:
@@ -194,6 +224,6 @@ def _next_one(send: Send) -> None:
         st.caption("Nothing else waits for a decision.")
 
 
-def _press(send: Send, what: str, do: Callable[[Transaction, Act], Any]) -> None:
+def _press(send: Send, what: str, do: Callable[[Transaction, Act], Any], why: str = "") -> None:
     form = session.form_id(send.id, send.version, what)
-    show(send.id, session.act(what, send.id, do, form=form))
+    show(send.id, session.act(what, send.id, do, form=form, why=why))

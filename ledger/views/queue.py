@@ -20,7 +20,10 @@ START = (0, datetime(1, 1, 1, tzinfo=UTC), 0)
 
 @dataclass(frozen=True, slots=True)
 class QueueRow:
-    """One send that waits for a person. `key_left_s` is None without keys, negative when the key ran out."""
+    """One send that waits for a person. `key_left_s` is None without keys, negative when the key ran out.
+
+    `points_to_sent`: something hints that it went, and was not taken back.
+    """
 
     id: int
     kind: str
@@ -32,6 +35,7 @@ class QueueRow:
     waiting_s: float
     key_left_s: float | None
     looking_s: float
+    points_to_sent: bool
     place: Place
 
 
@@ -74,7 +78,8 @@ SELECT a.id, a.kind, a.about, a.provider, a.cost, coalesce(r.recipients, '{}') A
        CASE WHEN a.verdict = 'safe_to_try_again' AND a.key_until < now() THEN 'nobody_knows' ELSE a.verdict END AS verdict,
        nottwice.seconds_since(a.since) AS waiting_s,
        CAST(extract(epoch FROM a.key_until - now()) AS double precision) AS key_left_s,
-       CAST(greatest(0, coalesce(extract(epoch FROM a.evidence_until - now()), 0)) AS double precision) AS looking_s
+       CAST(greatest(0, coalesce(extract(epoch FROM a.evidence_until - now()), 0)) AS double precision) AS looking_s,
+       nottwice.points_to_sent(a.id) AS points_to_sent
 FROM page a LEFT JOIN nottwice.recipients r ON r.action_id = a.id
 ORDER BY a.later, a.rank, a.since, a.id
 """

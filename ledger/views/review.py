@@ -27,11 +27,15 @@ SEES_HEADS = frozenset({Role.SUPPORT, Role.AUDITOR, Role.ADMIN})
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """How many sends wait in each segment, what people decided since midnight UTC, and what was contradicted of late."""
+    """How many sends wait in each segment, what people decided since midnight UTC, and what was contradicted of late.
+
+    `runs` are runs in Reprocess for which a second person is waited.
+    """
 
     uncertain: int
     to_approve: int
     second_person: int
+    runs: int
     decided_today: int
     contradicted: int
 
@@ -39,7 +43,8 @@ class Sizes:
 # Each state over its own small index: asked for together, they would be looked for among all that was ever sent.
 SIZES = """
 SELECT (SELECT count(*) FROM nottwice.actions WHERE state = 'needs_review') - asked.n AS uncertain,
-       (SELECT count(*) FROM nottwice.actions WHERE state = 'proposed') AS to_approve, asked.n AS second_person
+       (SELECT count(*) FROM nottwice.actions WHERE state = 'proposed') AS to_approve, asked.n AS second_person,
+       (SELECT count(*) FROM nottwice.reprocess_runs WHERE state = 'waiting' AND expires_at > now()) AS runs
 FROM (SELECT count(*) AS n FROM nottwice.requests q JOIN nottwice.actions a ON a.id = q.action_id
       WHERE q.decision IS NULL AND q.expires_at > now() AND a.state = 'needs_review') AS asked
 """

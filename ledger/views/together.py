@@ -75,10 +75,7 @@ SELECT a.id, a.version, a.content_digest, a.about, coalesce(r.recipients, '{}') 
        CASE WHEN a.verdict = 'safe_to_try_again' AND k.ends < now() THEN 'nobody_knows' ELSE a.verdict END AS verdict,
        CAST(extract(epoch FROM k.ends - now()) AS double precision) AS key_left_s,
        CAST(greatest(0, coalesce(extract(epoch FROM a.evidence_until - now()), 0)) AS double precision) AS looking_s,
-       EXISTS (SELECT FROM nottwice.evidence e WHERE e.action_id = a.id AND e.points_to = 'sent'
-               AND (e.proof OR NOT EXISTS (
-                    SELECT FROM nottwice.evidence w WHERE w.action_id = a.id AND w.points_to = 'neither' AND w.id > e.id
-                    AND btrim(w.message_id, E'<> \\t\\r\\n') = btrim(e.message_id, E'<> \\t\\r\\n')))) AS points_to_sent
+       nottwice.points_to_sent(a.id) AS points_to_sent
 FROM nottwice.waiting_by_cause s JOIN nottwice.actions a ON a.id = s.id LEFT JOIN nottwice.recipients r ON r.action_id = a.id,
      LATERAL (SELECT nottwice.key_ends(a.first_started_at, a.key_window_s, a.key_margin_s) AS ends) k
 WHERE s.provider = :provider AND s.kind = :kind AND s.slot = :slot

@@ -147,11 +147,12 @@ def test_an_engineer_reads_everything_and_hands_nothing_out(app: App, entries: D
     assert "Export…" not in [button.label for button in at.button]
 
 
-def test_a_viewer_has_no_such_page(app: App, entries: Database) -> None:
+def test_a_viewer_is_told_that_the_record_is_not_theirs(app: App, entries: Database) -> None:
     configuration = Path(os.environ["NOTTWICE_CONFIG"])
     configuration.write_text(configuration.read_text().replace('role = "support"', 'role = "viewer"'))
     at = app("audit")
-    assert not at.dataframe and not any("record" in title for title in titles(at))
+    assert titles(at) == ["The record is not open to viewers."] and not at.dataframe
+    assert "Support reads its own acts here" in at.caption[0].value
 
 
 # ── What is asked for ─────────────────────────────────────────────────────────────────────────────────

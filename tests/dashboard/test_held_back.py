@@ -8,6 +8,7 @@ import pytest
 
 from ledger import actions
 from ledger.records import Proposal, Rate, Unknown
+from ledger.states import ActionState
 from tests.dashboard.conftest import App
 from tests.dashboard.test_events import pages
 from tests.fix_sends import EMAIL, KEYED, KEYLESS, TO_APPROVE, Sends
@@ -36,7 +37,7 @@ def test_too_late_is_said_and_offers_nothing(app: App, sends: Sends) -> None:
     at = app("review", send=str(action_id))
     assert "**Closed.** It was to go out before" in words(at)
     assert "Nothing went out. Nothing more goes out under this key." in words(at)
-    assert "Open it again" not in buttons(at)
+    assert "Put it back on the desk" not in buttons(at)
 
 
 def test_over_its_rate_is_said_and_can_be_opened_again(app: App, sends: Sends) -> None:
@@ -49,7 +50,23 @@ def test_over_its_rate_is_said_and_can_be_opened_again(app: App, sends: Sends) -
     ]
     at = app("review", send=str(made[1].action_id))
     assert "**Closed.** A recipient has had 1 of this kind within 1 h" in words(at)
-    assert "Open it again" in buttons(at)
+    assert "Why?" in next(one.label for one in at.text_input)
+    at = next(one for one in at.button if one.label == "Put it back on the desk").click().run()
+    assert at.warning[-1].value == "Nothing was done. Please say why."
+    at.text_input[0].input("She asked for all of them.")
+    next(one for one in at.button if one.label == "Put it back on the desk").click().run()
+    assert sends.state(made[1].action_id) is ActionState.NEEDS_REVIEW
+    assert sends.audit(made[1].action_id)[-1].why == "She asked for all of them."
+
+
+def test_one_that_ran_out_of_time_is_closed_with_a_reason(app: App, sends: Sends) -> None:
+    action_id = sends.proposed(replace(KEYED, retry_for_s=0.0))
+    sends.by_worker.run(actions.expire)
+    at = app("review", send=str(action_id))
+    at.text_input[0].input("She has paid in the shop.")
+    next(one for one in at.button if one.label == "Close it: nobody tries it again").click().run()
+    assert sends.state(action_id) is ActionState.CLOSED
+    assert "**Closed without sending, by you" in "".join(one.value for one in at.success)
 
 
 @pytest.mark.parametrize(
