@@ -124,6 +124,7 @@ class House:
         self.settings, self.configured_at = settings, datetime.now(UTC)
         self.snapshot = Shared(self._snapshot, settings.console.refresh_s)
         self.hour = Shared(self._hour, settings.console.refresh_s * CHARTS_EVERY)
+        self.leases = Shared(self._in_hand, settings.console.refresh_s * CHARTS_EVERY)
         self.health = Shared(self._health, settings.console.refresh_s * CHARTS_EVERY)
         self.month = Shared(self._month, MONTH_EVERY_S)
         self._refused_at_a_start = Later(self._rehearsed, REHEARSED_EVERY_S)
@@ -140,7 +141,7 @@ class House:
 
     def read_anew(self) -> None:
         """Nothing that was read stays: for whoever measures what reading takes."""
-        for shared in (self.snapshot, self.hour, self.health, self.month):
+        for shared in (self.snapshot, self.hour, self.leases, self.health, self.month):
             shared.forget()
 
     def visit(
@@ -176,17 +177,22 @@ class House:
         return self._read(lambda tx: views.snapshot(tx, silent_s=silent_s, unknown_s=unknown_s))
 
     def _hour(self) -> views.Hour:
+        return self._read(views.hour)
+
+    def _in_hand(self) -> tuple[views.LeaseAge, ...]:
         lease_s = self.settings.worker.lease_s
-        return self._read(lambda tx: views.hour(tx, lease_s=lease_s))
+        return self._read(lambda tx: views.oldest_leases(tx, lease_s=lease_s))
 
     def _health(self) -> check.Health:
-        """By the configuration as it is on disk now, as `nottwice check` reads it."""
+        """By the configuration as it is on disk now, as `nottwice check` reads it, with what waits as all pages have it."""
+        counted = self.snapshot.glance().figures
+        kinds = counted.kinds if counted else None
         refused = self._refused_at_a_start.glance().figures
         try:
             now = load()
         except Misconfigured as error:
             now, refused = self.settings, [check.unreadable(error)]
-        return self._read(lambda tx: check.health(tx, now, refused))
+        return self._read(lambda tx: check.health(tx, now, refused, kinds))
 
     def _rehearsed(self) -> list[check.Finding]:
         return check.refused_at_a_start(load())

@@ -124,6 +124,11 @@ def charts() -> Glance[views.Hour]:
     return house().hour.glance()
 
 
+def leases() -> Glance[tuple[views.LeaseAge, ...]]:
+    """The work in hand that was claimed or renewed longest ago, as old as the charts."""
+    return house().leases.glance()
+
+
 def health() -> Glance[check.Health]:
     """What `nottwice check` says, a few seconds old, and a line for everything that it looks at."""
     return house().health.glance()

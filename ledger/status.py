@@ -57,12 +57,18 @@ def status(tx: Transaction, *, worker_silent_s: float = WORKER_SILENT_S) -> dict
     }
 
 
-def alive(tx: Transaction, *, worker_silent_s: float = WORKER_SILENT_S) -> dict[str, Any]:
+def alive(
+    tx: Transaction, *, worker_silent_s: float = WORKER_SILENT_S, kinds: str | None = None
+) -> dict[str, Any]:
     """Those of `status` that do not grow with history: what waits, is in hand or needs somebody, and who works.
 
-    Under `events` and `actions` stand live states alone.
+    Under `events` and `actions` stand live states alone. `kinds` is what a snapshot has just counted of what waits.
     """
-    row = tx.one(ALIVE, silent=worker_silent_s)
+    row = (
+        tx.one(ALIVE, silent=worker_silent_s)
+        if kinds is None
+        else tx.one(COUNTED, silent=worker_silent_s, kinds=kinds)
+    )
     events = {name: getattr(row, name) for name in ("pending", "processing", "failed")}
     return _alive(row) | {"events": events, "actions": _by_state(row)}
 
@@ -94,7 +100,7 @@ WITH_ALIVE = """
 WITH handled AS (
     SELECT DISTINCT unnest(handles) AS pair FROM nottwice.workers WHERE kind = 'worker'
 ), pending AS (
-    SELECT source || ' ' || type AS pair, n, due_at FROM nottwice.pending_kinds()
+    SELECT source || ' ' || type AS pair, n, due_at FROM {pending}
 ), judged AS (
     SELECT n, due_at, NOT EXISTS (SELECT FROM handled) OR EXISTS (SELECT FROM handled h WHERE h.pair = p.pair) AS handled
     FROM pending p
@@ -145,4 +151,9 @@ SELECT {of_the_living},
     (SELECT json_object_agg(reason, n) FROM (SELECT reason, sum(n) AS n FROM nottwice.refusals
                                              WHERE minute > now() - interval '1 hour' GROUP BY reason) AS r) AS refused
 """
-ALIVE, SQL = (sql.format(alive=WITH_ALIVE, of_the_living=OF_THE_LIVING) for sql in (ONLY_ALIVE, ALL))
+PENDING = "nottwice.pending_kinds()"
+GIVEN = "json_to_recordset(CAST(:kinds AS json)) AS k(source text, type text, n bigint, due_at timestamptz)"
+ALIVE, COUNTED, SQL = (
+    sql.format(alive=WITH_ALIVE.format(pending=pending), of_the_living=OF_THE_LIVING)
+    for sql, pending in ((ONLY_ALIVE, PENDING), (ONLY_ALIVE, GIVEN), (ALL, PENDING))
+)

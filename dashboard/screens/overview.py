@@ -183,7 +183,8 @@ def _states(now: Snapshot) -> None:
 
 def _pictures() -> None:
     hour = session.charts().figures
-    if hour is None:
+    leases = session.leases().figures
+    if hour is None or leases is None:
         return
     left, right = st.columns([3, 2])
     with left.container(border=True, height="stretch", gap="xxsmall"):
@@ -194,7 +195,7 @@ def _pictures() -> None:
         alt = "New and duplicate deliveries per minute over the last hour, and the share of duplicates"
         charts.draw(charts.deliveries(hour.minutes, mode()), "deliveries", alt)
     with right.container(border=True, height="stretch", gap="xxsmall"):
-        lease_s, leases = session.house().settings.worker.lease_s, hour.oldest_leases
+        lease_s = session.house().settings.worker.lease_s
         st.markdown("**Work in hand, by age**")
         n = _leases(len(leases))
         st.caption(f"{n} of {lease_s:g} s since the last sign. Past that, another worker takes over.")

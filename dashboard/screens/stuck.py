@@ -103,10 +103,10 @@ def _ticking(now: Kept) -> None:
 
 
 def _hands() -> None:
-    hour = session.charts().figures
-    if hour is None or not hour.oldest_leases:
+    leases = session.leases().figures
+    if not leases:
         return
-    lease_s, leases = session.house().settings.worker.lease_s, hour.oldest_leases
+    lease_s = session.house().settings.worker.lease_s
     left, right = st.columns([3, 2])
     with left.container(border=True, gap="xxsmall"):
         st.markdown("**Work in hand, by age**")

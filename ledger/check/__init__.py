@@ -88,9 +88,16 @@ class Health:
         return told(self.found)[0]
 
 
-def health(tx: Transaction, settings: Settings, refused: Sequence[Finding] | None = None) -> Health:
-    """Everything at this moment, by a configuration. `refused` is what a rehearsal of a start with it said, when asked."""
-    seen = see(tx, settings.alerts, settings)
+def health(
+    tx: Transaction,
+    settings: Settings,
+    refused: Sequence[Finding] | None = None,
+    kinds: str | None = None,
+) -> Health:
+    """Everything at this moment, by a configuration. `refused` is what a rehearsal of a start with it said, when asked;
+    `kinds` is what waits, as a snapshot has just counted it.
+    """
+    seen = see(tx, settings.alerts, settings, kinds)
     receives = bool(settings.sources)
     found = _worst_first([*(refused or ()), *judged(seen, settings.alerts, receives=receives)])
     stands = {None: "", True: "cannot be used", False: "can be used"}[

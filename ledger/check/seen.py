@@ -98,14 +98,19 @@ WHERE ended_at IS NULL ORDER BY started_at LIMIT 20
 """
 
 
-def see(tx: Transaction, limits: AlertSettings, settings: Settings | None = None) -> Seen:
-    """Reads with a viewer's rights from here on. With `settings`, also what only a configuration can be asked."""
+def see(
+    tx: Transaction, limits: AlertSettings, settings: Settings | None = None, kinds: str | None = None
+) -> Seen:
+    """Reads with a viewer's rights from here on. With `settings`, also what only a configuration can be asked.
+
+    `kinds` is what a snapshot has just counted of what waits, so that a great backlog is not counted twice.
+    """
     as_viewer(tx)
     known = tx.all(PROCESSES, named_s=max(SILENT_NAMED_S, 10 * limits.worker_silent_s))
     alarms = tx.one(ALARMS, most=IN_FLIGHT_MAX)
     pruned = tx.first("SELECT last_at FROM nottwice.maintenance WHERE duty = :duty", duty=PRUNING)
     return Seen(
-        counts=status.alive(tx, worker_silent_s=limits.worker_silent_s),
+        counts=status.alive(tx, worker_silent_s=limits.worker_silent_s, kinds=kinds),
         waits=tx.one(WAITS, lease_over_s=limits.lease_over_s)._asdict(),
         held=restored.held(tx),
         busy_keys=alarms.n,

@@ -25,7 +25,8 @@ class Snapshot:
     `conflicts` that nobody has seen and what is `quarantined` are counted up to COUNTED_MAX + 1; `done_lately` is what
     was completed in this minute and the one before.
     `silent` names workers that gave no sign and were not started again, with their silence in seconds;
-    `last_sign_s` is None when no worker was ever here. `held` says why nothing at all is sent.
+    `last_sign_s` is None when no worker was ever here. `held` says why nothing at all is sent. `kinds` is what `pending`
+    was counted from, for `status.alive`: of a great backlog the count is most of what a reading costs.
     """
 
     at: datetime
@@ -52,6 +53,7 @@ class Snapshot:
     endpoints_unknown: tuple[endpoints.Watched, ...] = ()
     paused: tuple[pauses.Pause, ...] = ()
     held: str = ""
+    kinds: str | None = None
 
     @property
     def stuck(self) -> int:
@@ -74,7 +76,7 @@ class Snapshot:
 SNAPSHOT = """
 WITH handled AS (SELECT DISTINCT unnest(handles) AS pair FROM nottwice.workers WHERE kind = 'worker'),
 pending AS (
-    SELECT n, due_at, NOT EXISTS (SELECT FROM handled)
+    SELECT source, type, n, due_at, NOT EXISTS (SELECT FROM handled)
            OR EXISTS (SELECT FROM handled h WHERE h.pair = p.source || ' ' || p.type) AS handled
     FROM nottwice.pending_kinds() AS p),
 claims AS (
@@ -95,6 +97,7 @@ workers AS (
     FROM nottwice.workers w WHERE kind = 'worker')
 SELECT now() AS at, EXISTS (SELECT FROM nottwice.events) AS any_event,
        CAST(coalesce((SELECT sum(n) FROM pending), 0) AS bigint) AS pending, claims.n AS processing,
+       CAST((SELECT coalesce(json_agg(p), '[]') FROM pending p) AS text) AS kinds,
        (SELECT count(*) FROM nottwice.events WHERE state = 'failed') AS failed,
        CAST(coalesce((SELECT sum(n) FROM pending WHERE NOT handled), 0) AS bigint) AS unhandled,
        (SELECT count(*) FROM (SELECT FROM nottwice.conflicts WHERE acknowledged_at IS NULL LIMIT :most) AS c) AS conflicts,
@@ -153,14 +156,13 @@ class LeaseAge:
 
 @dataclass(frozen=True, slots=True)
 class Hour:
-    """What the charts draw: the last minutes, the oldest leases, and what became of the sends that providers took today.
+    """What the charts draw: the last minutes, and what became of the sends that providers took today.
 
     Of those accepted today: said to be delivered, bounced or rejected since, or `no_word` of either yet. `turned_away` is what the front
     door refused of configured sources in these minutes, the most frequent first.
     """
 
     minutes: tuple[Minute, ...]
-    oldest_leases: tuple[LeaseAge, ...]
     delivered_today: int
     no_word_today: int
     bounced_today: int
@@ -168,10 +170,10 @@ class Hour:
     turned_away: tuple[Refused, ...]
 
 
-def hour(tx: Transaction, *, lease_s: float, minutes: int = 60) -> Hour:
-    """Days begin at midnight UTC. `lease_s` is what workers are given, to tell a lease's age from its end."""
+def hour(tx: Transaction, *, minutes: int = 60) -> Hour:
+    """Days begin at midnight UTC."""
     turned_away = tuple(one for one in refusals.lately(tx, minutes=minutes) if one.source)
-    return Hour(_minutes(tx, minutes), _oldest_leases(tx, lease_s), **_today(tx), turned_away=turned_away)
+    return Hour(_minutes(tx, minutes), **_today(tx), turned_away=turned_away)
 
 
 def _minutes(tx: Transaction, minutes: int) -> tuple[Minute, ...]:
@@ -189,7 +191,8 @@ def _minutes(tx: Transaction, minutes: int) -> tuple[Minute, ...]:
     return tuple(Minute(**row._asdict()) for row in rows)
 
 
-def _oldest_leases(tx: Transaction, lease_s: float) -> tuple[LeaseAge, ...]:
+def oldest_leases(tx: Transaction, *, lease_s: float) -> tuple[LeaseAge, ...]:
+    """At most LEASES_MAX. `lease_s` is what workers are given, to tell a lease's age from its end."""
     rows = tx.all(
         """SELECT coalesce(w.name, 'gone') AS worker,
                   CAST(extract(epoch FROM e.lease_until - now()) AS double precision) AS left_s

@@ -180,7 +180,6 @@ OURS = {
         "new",
         "duplicates",
         "minutes",
-        "oldest_leases",
     ),
     *(
         "uncertain",

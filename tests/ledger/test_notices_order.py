@@ -134,7 +134,7 @@ def accepted(sends: Sends, message_id: str) -> int:
 
 
 def figures(sends: Sends) -> tuple[int, int, int]:
-    hour = sends.by_console.run(lambda tx: views.hour(tx, lease_s=60), role=Role.VIEWER)
+    hour = sends.by_console.run(lambda tx: views.hour(tx), role=Role.VIEWER)
     return hour.delivered_today, hour.no_word_today, hour.bounced_today
 
 
