@@ -70,7 +70,7 @@ class Desk:
 
 def console_10m(stage: Stage) -> Iterator[Line]:
     with ExitStack() as stack:
-        started = stack.enter_context(browser())
+        started = stack.enter_context(browser(one_renderer=False))
         small, large = (stack.enter_context(_desk(stage, events)) for events in (SMALL, LARGE))
         yield from _statements(stage, large)
         for screen in SCREENS:
@@ -90,7 +90,7 @@ def _desk(stage: Stage, events: int) -> Iterator[Desk]:
             sends = _to_decide(owner)
         login = stage.cluster.url("nottwice_console", database=name)
         before = {child.pid for child in psutil.Process().children()}
-        with console(login) as url:
+        with console(login, anew=True) as url:
             (process,) = (one for one in psutil.Process().children() if one.pid not in before)
             yield Desk(events, name, login, url, process, sends)
 

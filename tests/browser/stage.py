@@ -102,8 +102,12 @@ def console(
     port: int = 0,
     more: str = "",
     secrets: Mapping[str, str] = NONE,
+    anew: bool = False,
 ) -> Iterator[str]:
-    """The console as `nottwice console` starts it; its address. Ends with the block. `more` is added to its tables."""
+    """The console as `nottwice console` starts it; its address. Ends with the block. `more` is added to its tables.
+
+    `anew`: by an interpreter of its own, for whoever measures what it takes.
+    """
     home = Path(tempfile.mkdtemp(prefix="nottwice-console-"))
     config = home / "nottwice.toml"
     config.write_text(CONFIGURATION.format(refresh_s=refresh_s, decided_wait_s=decided_wait_s) + more)
@@ -122,6 +126,7 @@ def console(
             env={**os.environ, **given},
             stdout=log.fileno(),
             stderr=log.fileno(),
+            anew=anew,
             folder=service.folder,
             kind="console",
         )
@@ -157,9 +162,11 @@ def chromium() -> str | None:
 
 
 @contextmanager
-def browser() -> Iterator[Browser]:
+def browser(*, one_renderer: bool = True) -> Iterator[Browser]:
+    """With a renderer for each visit, as people have it, nothing that one has compiled makes the next one faster."""
+    more = ONE_RENDERER if one_renderer else ()
     with sync_playwright() as play:
-        started = play.chromium.launch(executable_path=chromium(), args=[*QUIET, *ONE_RENDERER])
+        started = play.chromium.launch(executable_path=chromium(), args=[*QUIET, *more])
         try:
             yield started
         finally:
