@@ -47,12 +47,7 @@ def put_aside(tx: Transaction, event_id: int, version: int, act: Act, *, detail:
     what a person has asked to be worked again.
     """
     row = _held(tx, event_id, version, act, MAY_NOT_SET_ASIDE)
-    if row.state not in (EventState.PENDING, EventState.PROCESSING):
-        raise NotNow(f"It is {_said(row.state)} already. Nothing was done.")
-    if row.mode != "first":
-        raise NotNow(
-            "It is being worked again because a person asked for it. Cancel that run instead; nothing was done."
-        )
+    _must_be_possible(SET_ASIDE, row)
     return _change(tx, row, act, SET_ASIDE, EventState.FAILED, detail, by_hand=BY_HAND)
 
 
@@ -62,9 +57,24 @@ def hand_back(tx: Transaction, event_id: int, version: int, act: Act, *, detail:
     Raises NotAllowed, Incomplete without a reason, Stale, AlreadyDecided, and NotNow when no worker has it.
     """
     row = _held(tx, event_id, version, act, MAY_NOT_HAND_BACK)
-    if row.state != EventState.PROCESSING:
-        raise NotNow(f"No worker has it: it is {_said(row.state)}. Nothing was done.")
+    _must_be_possible(HAND_BACK, row)
     return _change(tx, row, act, HAND_BACK, EventState.PENDING, detail)
+
+
+def why_not(deed: str, state: str, mode: str) -> str:
+    """Why an event in this state cannot be set aside, or handed back; empty: it can."""
+    if deed == HAND_BACK:
+        return "" if state == EventState.PROCESSING else f"No worker has it: it is {_said(state)}."
+    if state not in (EventState.PENDING, EventState.PROCESSING):
+        return f"It is {_said(state)} already."
+    if mode != "first":
+        return "It is being worked again because a person asked for it. Cancel that run instead."
+    return ""
+
+
+def _must_be_possible(deed: str, row: sa.Row[Any]) -> None:
+    if why := why_not(deed, row.state, row.mode):
+        raise NotNow(f"{why} Nothing was done.")
 
 
 def _held(tx: Transaction, event_id: int, version: int, act: Act, may_not: str) -> sa.Row[Any]:

@@ -1,4 +1,4 @@
-"""`nottwice retry`: events that were set aside, put back by a named person, each in a transaction of its own.
+"""`nottwice retry`, `set-aside` and `hand-back`: what a named person does with stuck events, each in a transaction of its own.
 
 What the list held is frozen before the first is touched: an event that changed meanwhile is refused as changed. More than
 one person may act on within an hour take a second person, who agrees to the list and carries it out (`by_two`).
@@ -9,17 +9,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 from uuid import UUID, uuid4, uuid5
 
-from ledger import audit, by_two, recovery
+from ledger import audit, by_hand, by_two, recovery
 from ledger.awake import as_viewer
 from ledger.database import Database, Transaction
 from ledger.errors import Declined
 from ledger.records import Act, Person
 
 FORMS = UUID("0b6f0e5e-9a55-4c5f-8d0e-1f5c2a7d9b11")  # the name space of one-time ids
-WHAT = "try again"
 PAGE = 500
+MAY_NOT = {
+    by_two.TRY_AGAIN: recovery.MAY_NOT,
+    by_hand.SET_ASIDE: by_hand.MAY_NOT_SET_ASIDE,
+    by_hand.HAND_BACK: by_hand.MAY_NOT_HAND_BACK,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +39,8 @@ class Filter:
 
 
 @dataclass(frozen=True, slots=True)
-class SetAside:
-    """One event that is set aside, as it was when it was listed."""
+class Chosen:
+    """One event that something is to be done with, as it was when it was listed."""
 
     id: int
     version: int
@@ -49,7 +54,7 @@ class SetAside:
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """What became of one: put back, or not, and then why. Number 0: of a list that was empty."""
+    """What became of one: done, or not, and then why. Number 0: of a list that was empty."""
 
     event_id: int
     refusal: str = ""
@@ -66,11 +71,11 @@ ORDER BY id LIMIT :page
 """
 
 
-def listed(database: Database, wanted: Filter) -> list[SetAside]:
+def listed(database: Database, wanted: Filter) -> list[Chosen]:
     """Those that are set aside and wanted, by number."""
-    found: list[SetAside] = []
+    found: list[Chosen] = []
 
-    def page(tx: Transaction) -> list[SetAside]:
+    def page(tx: Transaction) -> list[Chosen]:
         return _page(tx, wanted, found[-1].id if found else 0)
 
     while more := database.run(page):
@@ -94,28 +99,59 @@ def not_set_aside(database: Database, ids: Sequence[int]) -> list[Tried]:
     ]
 
 
+NAMED = """
+SELECT id, version, namespace, source, type, event_key, attempts, coalesce(last_error, '') AS last_error, state, mode
+FROM nottwice.events WHERE id = ANY (:ids) ORDER BY id
+"""
+
+
+def named(database: Database, deed: str, ids: Sequence[int]) -> tuple[list[Chosen], list[Tried]]:
+    """Those of these numbers that can be set aside, or handed back; and why each of the others cannot."""
+
+    def read(tx: Transaction) -> list[dict[str, Any]]:
+        as_viewer(tx)
+        return [row._asdict() for row in tx.all(NAMED, ids=list(ids))]
+
+    rows = database.run(read)
+    refused = dict.fromkeys(ids, "It does not exist.")
+    refused |= {row["id"]: by_hand.why_not(deed, row.pop("state"), row.pop("mode")) for row in rows}
+    return [Chosen(**row) for row in rows if not refused[row["id"]]], [
+        Tried(n, why) for n, why in refused.items() if why
+    ]
+
+
 def put_back(
-    database: Database, chosen: Sequence[SetAside], person: Person, reason: str, told: Callable[[int], None]
+    database: Database,
+    chosen: Sequence[Chosen],
+    person: Person,
+    reason: str,
+    told: Callable[[int], None],
+    deed: str = by_two.TRY_AGAIN,
 ) -> Iterator[Tried]:
-    """Each as this person's act, under this person's database role; a refusal is in the audit as well.
+    """Each as this person's act, one of `by_two.DEEDS`, under this person's database role; a refusal is in the audit as well.
 
     `told` hears how many are done. Who may not do this at all is refused once, for the whole, and also where the list is
-    empty. Raises what the database raises; what was put back by then stays so.
+    empty. Raises what the database raises; what was done by then stays so.
     """
     if len(chosen) != 1 and person.role not in recovery.REQUEUERS:
-        yield from _refused_whole(database, chosen, person, reason)
+        yield from _refused_whole(database, chosen, person, reason, deed)
         return
     for done, event in enumerate(chosen, 1):
         # Derived, so that the same command given twice is one decision.
-        form = uuid5(FORMS, f"{person.id} {event.id} {event.version}")
-        act = Act(person, form, reason)
-        again = partial(recovery.requeue, event_id=event.id, version=event.version, act=act)
-        yield _tried(database, event.id, act, again)
+        act = Act(person, uuid5(FORMS, f"{person.id} {deed} {event.id} {event.version}"), reason)
+        does = partial(by_two.DEEDS[deed], event_id=event.id, version=event.version, act=act)
+        yield _tried(database, event.id, act, deed, does)
         told(done)
 
 
 def ask_second(
-    database: Database, chosen: Sequence[SetAside], person: Person, reason: str, *, expires_s: float
+    database: Database,
+    chosen: Sequence[Chosen],
+    person: Person,
+    reason: str,
+    *,
+    expires_s: float,
+    deed: str = by_two.TRY_AGAIN,
 ) -> tuple[int, str] | None:
     """Ask a second person to agree to this list, where it takes one: the request's id, and why. None: it takes none.
 
@@ -128,9 +164,7 @@ def ask_second(
     def ask(tx: Transaction) -> tuple[int, str] | None:
         because = by_two.second_because(tx, person, len(rows))
         act = Act(person, uuid4(), reason)
-        return (
-            (by_two.ask(tx, by_two.TRY_AGAIN, rows, act, expires_s=expires_s), because) if because else None
-        )
+        return (by_two.ask(tx, deed, rows, act, expires_s=expires_s), because) if because else None
 
     return database.run(ask, role=person.role)
 
@@ -156,34 +190,34 @@ def carried_out(
         form = uuid5(FORMS, f"request {request.id} {event_id}")
         act = Act(person, form, reason)
         carry_out = partial(by_two.carry_out, request=request, event_id=event_id, version=version, act=act)
-        yield _tried(database, event_id, act, carry_out)
+        yield _tried(database, event_id, act, request.act, carry_out)
         told(done)
 
 
 def _refused_whole(
-    database: Database, chosen: Sequence[SetAside], person: Person, reason: str
+    database: Database, chosen: Sequence[Chosen], person: Person, reason: str, deed: str
 ) -> Iterator[Tried]:
     """One row in the audit, however many were asked for: nothing about any of them was looked at."""
     act = Act(person, uuid5(FORMS, f"{person.id} {[(event.id, event.version) for event in chosen]}"), reason)
     which = f", {chosen[0].id} to {chosen[-1].id}" if chosen else ""
-    words = f"{recovery.MAY_NOT} Asked for {len(chosen):,} events{which}."
-    database.run(lambda tx: audit.refused(tx, act, WHAT, "installation", 1, words), role=person.role)
-    yield from (Tried(n, recovery.MAY_NOT) for n in [event.id for event in chosen] or [0])
+    words = f"{MAY_NOT[deed]} Asked for {len(chosen):,} events{which}."
+    database.run(lambda tx: audit.refused(tx, act, deed, "installation", 1, words), role=person.role)
+    yield from (Tried(n, MAY_NOT[deed]) for n in [event.id for event in chosen] or [0])
 
 
-def _tried(database: Database, event_id: int, act: Act, do: Callable[[Transaction], int]) -> Tried:
+def _tried(database: Database, event_id: int, act: Act, deed: str, do: Callable[[Transaction], int]) -> Tried:
     role = act.person.role
     try:
         database.run(do, role=role)
     except Declined as error:
         reason = str(error)
         if not getattr(error, "same_form", False):  # a twin of an act that was done is no try of its own
-            database.run(lambda tx: audit.refused(tx, act, WHAT, "event", event_id, reason), role=role)
+            database.run(lambda tx: audit.refused(tx, act, deed, "event", event_id, reason), role=role)
         return Tried(event_id, reason)
     return Tried(event_id)
 
 
-def _page(tx: Transaction, wanted: Filter, after: int) -> list[SetAside]:
+def _page(tx: Transaction, wanted: Filter, after: int) -> list[Chosen]:
     as_viewer(tx)
     rows = tx.all(
         LISTING,
@@ -195,4 +229,4 @@ def _page(tx: Transaction, wanted: Filter, after: int) -> list[SetAside]:
         error=wanted.error,
         page=PAGE,
     )
-    return [SetAside(**row._asdict()) for row in rows]
+    return [Chosen(**row._asdict()) for row in rows]

@@ -29,7 +29,7 @@ from dashboard.screens.stuck_read import Kept
 from dashboard.words import harmless
 from ledger import by_two, recovery, retrying
 from ledger.records import Role
-from ledger.retrying import SetAside
+from ledger.retrying import Chosen
 from ledger.views.stuck_rows import Row, StuckSend
 
 # ── The bar ───────────────────────────────────────────────────────────────────────────────────────────
@@ -72,8 +72,8 @@ def all_label(n: int, most: int) -> str:
     return f"Try all {n:,} again" if n <= most else f"Try the first {most:,} again"
 
 
-def _asked_about(rows: Sequence[Row], deed: Deed, role: Role) -> Sequence[Row | SetAside]:
-    every: list[SetAside] = st.session_state.get("stuck_all") or []
+def _asked_about(rows: Sequence[Row], deed: Deed, role: Role) -> Sequence[Row | Chosen]:
+    every: list[Chosen] = st.session_state.get("stuck_all") or []
     return every or [row for row in rows if not why_not(row, deed, role)]
 
 
@@ -107,7 +107,7 @@ def _let_go() -> None:
     st.session_state.pop("stuck_all", None)
 
 
-def _once_more(deed: Deed, rows: Sequence[Row | SetAside]) -> None:
+def _once_more(deed: Deed, rows: Sequence[Row | Chosen]) -> None:
     """What will happen, why, and the button that names it; above the number of one person, the request for a second."""
     st.markdown(CONSEQUENCE[deed])
     if any(isinstance(row, StuckSend) for row in rows):
@@ -125,7 +125,7 @@ def _once_more(deed: Deed, rows: Sequence[Row | SetAside]) -> None:
         st.rerun()
 
 
-def second_because(rows: Sequence[Row | SetAside]) -> str:
+def second_because(rows: Sequence[Row | Chosen]) -> str:
     """Why these take two people; "" where this person may do it alone. Sends have rules of their own."""
     n, who = sum(not isinstance(row, StuckSend) for row in rows), session.me()
     return harmless(session.read(lambda tx: by_two.second_because(tx, who, n))) if n else ""

@@ -16,7 +16,7 @@ from dashboard.words import many
 from ledger import by_two, decisions
 from ledger.database import Transaction
 from ledger.records import Act, Seen
-from ledger.retrying import SetAside
+from ledger.retrying import Chosen
 from ledger.views.stuck_rows import Row, StuckSend
 
 FEW = 25  # rows that are told one by one, and done without showing progress
@@ -30,7 +30,7 @@ class Told:
     result: session.Result
 
 
-def carry_out(deed: Deed, rows: Sequence[Row | SetAside], why: str) -> None:
+def carry_out(deed: Deed, rows: Sequence[Row | Chosen], why: str) -> None:
     """One act a row, each in a transaction of its own. What became of each is told by the next run."""
     one_by_one(deed, [(_named(row), partial(_act, deed, row, why)) for row in rows])
 
@@ -50,7 +50,7 @@ def _progress(place: st.delta_generator.DeltaGenerator, n: int, of: int) -> None
     place.progress(n / of, f"{n:,} of {of:,}")
 
 
-def ask_second(deed: Deed, rows: Sequence[Row | SetAside], why: str) -> None:
+def ask_second(deed: Deed, rows: Sequence[Row | Chosen], why: str) -> None:
     """The list as it was seen, for somebody else to agree to."""
     pairs = [(row.id, row.version) for row in rows if not isinstance(row, StuckSend)]
     expires_s = session.house().settings.console.request_expires_s
@@ -65,21 +65,21 @@ def ask_second(deed: Deed, rows: Sequence[Row | SetAside], why: str) -> None:
     stuck_read.again()
 
 
-def _named(row: Row | SetAside) -> str:
-    return f"event {row.id}" if isinstance(row, SetAside) else stuck_words.thing(row)
+def _named(row: Row | Chosen) -> str:
+    return f"event {row.id}" if isinstance(row, Chosen) else stuck_words.thing(row)
 
 
-def _act(deed: Deed, row: Row | SetAside, why: str) -> session.Result:
+def _act(deed: Deed, row: Row | Chosen, why: str) -> session.Result:
     kind = "send" if isinstance(row, StuckSend) else "event"
     form = session.form_id("stuck", deed, kind, row.id, row.version)
     return session.act(AUDITED[deed], row.id, _by_ledger(deed, row), form=form, why=why, entity=_entity(row))
 
 
-def _entity(row: Row | SetAside) -> Any:
+def _entity(row: Row | Chosen) -> Any:
     return "action" if isinstance(row, StuckSend) else "event"
 
 
-def _by_ledger(deed: Deed, row: Row | SetAside) -> Callable[[Transaction, Act], object]:
+def _by_ledger(deed: Deed, row: Row | Chosen) -> Callable[[Transaction, Act], object]:
     if isinstance(row, StuckSend):
         seen, wait_s = Seen(row.version, row.content_digest), session.house().settings.worker.decided_wait_s
         return lambda tx, act: decisions.requeue(tx, row.id, seen, act, wait_s=wait_s)

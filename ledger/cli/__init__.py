@@ -17,6 +17,7 @@ from ledger.cli import release as cli_release
 from ledger.cli import reprocess as cli_reprocess
 from ledger.cli import resume as cli_resume
 from ledger.cli import run as cli_run
+from ledger.cli import stuck as cli_stuck
 from ledger.terminal import CANNOT_START, Command
 
 USAGE = typer.BadParameter.__bases__[0]  # typer brings its own click, and does not name this one
@@ -72,7 +73,16 @@ def _flowing(command: Command) -> str:
 
 _register("Run", cli_run.COMMANDS)
 _register("Look", cli_look.COMMANDS)
-_register("Act", {**cli_catch_up.COMMANDS, **cli_act.COMMANDS, **cli_release.COMMANDS, **cli_resume.COMMANDS})
+_register(
+    "Act",
+    {
+        **cli_catch_up.COMMANDS,
+        **cli_act.COMMANDS,
+        **cli_stuck.COMMANDS,
+        **cli_release.COMMANDS,
+        **cli_resume.COMMANDS,
+    },
+)
 _register("The record", cli_audit.COMMANDS, cli_audit.app)
 _register("The steps of a run", cli_reprocess.COMMANDS, cli_reprocess.app)
 app.add_typer(cli_audit.app, rich_help_panel="Look")

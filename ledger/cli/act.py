@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ledger.cli.told import described, tell_refused
 from ledger.errors import Declined, Misconfigured
 from ledger.terminal import EXIT_CODES, NOT_DONE, Command, number, plain, progress, sentences, tell
-
-SAME_MAX = 20
 
 if TYPE_CHECKING:
     from ledger.database import Database
     from ledger.retention import Pruned
-    from ledger.retrying import Filter, SetAside, Tried
+    from ledger.retrying import Chosen, Filter
     from ledger.settings import Settings
 
 
@@ -87,13 +85,13 @@ def _show(settings: Settings, wanted: Filter) -> int:
     with visit(settings) as database:
         chosen, missing = _chosen(database, settings, wanted), not_set_aside(database, wanted.ids)
     for event in chosen:
-        tell(_described(event))
-    _tell_refused(missing)
+        tell(described(event))
+    tell_refused(missing)
     tell(f"Would be tried again: {len(chosen)}.")
     return len(missing)
 
 
-def _chosen(database: Database, settings: Settings, wanted: Filter) -> list[SetAside]:
+def _chosen(database: Database, settings: Settings, wanted: Filter) -> list[Chosen]:
     """Those that are set aside and wanted. Where none is, a mistyped filter is told from an empty answer."""
     from ledger.retrying import listed
     from ledger.selections import refuse_mistyped
@@ -121,7 +119,7 @@ def _retry(settings: Settings, wanted: Filter, who: str, reason: str) -> int:
             return len(chosen)
         tried = list(put_back(database, chosen, person, reason, lambda n: advance(n, len(chosen))))
     refused += [one for one in tried if one.refusal]
-    _tell_refused(refused)
+    tell_refused(refused)
     tell(f"Tried again, as {plain(given.name)}: {sum(not one.refusal for one in tried)}.")
     return len(refused)
 
@@ -141,7 +139,7 @@ def _agree(settings: Settings, request_id: int, who: str, reason: str) -> int:
         n = len(request.rows)
         tried = list(retrying.carried_out(database, request, person, reason, lambda done: advance(done, n)))
     refused = [one for one in tried if one.refusal]
-    _tell_refused(refused)
+    tell_refused(refused)
     whose = f"request {request_id} of {plain(request.asked_by)}, as {plain(given.name)}"
     again = request.behind is not None
     before = f"; {request.behind} were done before, or had changed" if again else ""
@@ -149,23 +147,6 @@ def _agree(settings: Settings, request_id: int, who: str, reason: str) -> int:
         f"{'Carried on with' if again else 'Agreed to'} {whose}: {n - len(refused)} done ({request.act}){before}."
     )
     return len(refused)
-
-
-def _described(event: SetAside) -> str:
-    parts = (event.namespace, f"{event.source} {event.type}", event.event_key)
-    said = f"event {event.id}: {', '.join(plain(part, 80) for part in parts)}; {event.attempts} attempts"
-    return f"{said}; {plain(event.last_error)}" if event.last_error else said
-
-
-def _tell_refused(refused: list[Tried]) -> None:
-    """One by one; many that were refused with the same words, in one line."""
-    for words, n in Counter(one.refusal for one in refused).items():
-        if n > SAME_MAX:
-            tell(f"{n:,} events: not tried: {words}")
-            continue
-        for one in refused:
-            if one.refusal == words:
-                tell(f"event {one.event_id}: not tried: {words}" if one.event_id else f"Not tried: {words}")
 
 
 def prune(

@@ -49,7 +49,7 @@ def test_the_page_is_followed(
             done = CliRunner().invoke(app, shlex.split(command.typed)[1:])
             assert answers(done.output, command.expected), f"$ {command.typed}\n{done.output}"
             typed += 1
-    assert typed == 4
+    assert typed == 6
     assert book.value("SELECT count(*) FROM nottwice.events WHERE state = 'pending'") == 4
 
 
