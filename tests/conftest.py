@@ -10,10 +10,11 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 import pytest
-import sqlalchemy as sa
 from hypothesis import HealthCheck, settings
 
 from ledger import recovery, schema
@@ -21,7 +22,7 @@ from ledger.database import Database
 from ledger.embedded import Cluster
 from ledger.file_lock import held
 from tests import starts
-from tests.databases import TEMPLATE, Databases, connected
+from tests.databases import TEMPLATE, Databases, as_login, connected
 
 pytest_plugins = [f"tests.{file.stem}" for file in sorted(Path(__file__).parent.glob("fix_*.py"))]
 
@@ -105,11 +106,14 @@ def database_url(databases: Databases) -> Iterator[str]:
 @pytest.fixture
 def login_url(database_url: str) -> Callable[[str], str]:
     """The same database's URL for another login, such as `nottwice_worker`."""
+    return partial(as_login, database_url)
 
-    def as_login(login: str) -> str:
-        return sa.make_url(database_url).set(username=login).render_as_string(hide_password=False)
 
-    return as_login
+@pytest.fixture
+def opened_as(databases: Databases, database_url: str) -> Iterator[Callable[..., Database]]:
+    """Doors to the same database by a login: `opened_as("nottwice_worker", pool_size=8)`. Closed after the test."""
+    with ExitStack() as doors:
+        yield lambda login, **more: doors.enter_context(databases.opened(database_url, login, **more))
 
 
 @pytest.fixture

@@ -3,8 +3,8 @@
 A new one costs its files, and each of its first sessions the catalogs' cache again: 100 ms of CPU a test, several
 times what most tests need for themselves. Emptied is as new: tables without a page, numbers from 1. What a test did
 to anything but rows (a trigger, a grant, a statistic) shows in the catalogs; that database is dropped, and so is one
-that somebody is still connected to. The others keep their names, and two sessions that know their catalogs: the
-lender's own, and the one behind a test's `Database`.
+that somebody is still connected to. The others keep their names, and sessions that know their catalogs: the
+lender's own, and the one behind a test's `Database`; and one more for each login that a test opened a door as.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ import os
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import count
+from typing import Any
 
 import psycopg
 import sqlalchemy as sa
@@ -47,8 +48,10 @@ WATCHED = [
     "nottwice.schema_files",
 ]
 # A row that was added or changed has a younger transaction than all before; one that is gone is missing in the count.
+# By ages, which are numbers already; a frozen row has none.
+YOUNGEST = "age(xid '3') - min(nullif(age(xmin), 2147483647))"
 CATALOGS = "SELECT {}, (SELECT count(*) FROM pg_db_role_setting s WHERE s.setdatabase = d.oid), {} FROM pg_database d {}".format(
-    ", ".join(f"(SELECT count(*) || ' ' || max(xmin::text::bigint) FROM {name})" for name in WATCHED),
+    ", ".join(f"(SELECT ARRAY[count(*), {YOUNGEST}] FROM {name})" for name in WATCHED),
     "datallowconn, datconnlimit, datacl::text",
     "WHERE datname = current_database()",
 )
@@ -61,15 +64,19 @@ EMPTIED_MAX = 1_000_000  # bytes of one table; with more, a new database is chea
 # take it for one that stays empty, where it takes a new one for one that grows.
 FORGOTTEN = """
     UPDATE pg_class SET relpages = 0, reltuples = -1, relallvisible = 0
-    WHERE relnamespace = 'nottwice'::regnamespace AND relkind = 'r' AND relpages + relallvisible = 0 AND reltuples = 0"""
+    WHERE relnamespace = 'nottwice'::regnamespace AND relkind = 'r' AND relpages + relallvisible = 0 AND reltuples = 0
+    RETURNING age(xid '3') - age(xmin)"""
 NUMBERS = (
     "SELECT setval(seqrelid, 1, false) FROM pg_sequence WHERE pg_sequence_last_value(seqrelid) IS NOT NULL"
 )
-STRANGERS = "SELECT count(*) FROM pg_stat_activity WHERE datname = %s AND pid <> ALL (%s)"
+SESSIONS = "SELECT pid FROM pg_stat_activity WHERE datname = %s"
 # The one given back last may still have sessions that are about to end; the one before has none.
 SPARES = 2
 
 _numbers = count(1)
+
+
+DoorKey = tuple[str, int]  # its login, and how many connections it may have
 
 
 @dataclass
@@ -78,6 +85,10 @@ class Door:
 
     database: Database
     session: int  # the pid of its backend
+
+
+def as_login(url: str, login: str) -> str:
+    return sa.make_url(url).set(username=login).render_as_string(hide_password=False)
 
 
 def kept_door(database: Database) -> Door | None:
@@ -109,17 +120,17 @@ class Lent:
     name: str
     url: str
     owner: Connection
-    catalogs: object = None
-    door: Door | None = None
+    catalogs: Any = None
+    doors: dict[DoorKey, Door] = field(default_factory=dict)
 
     @property
-    def own_sessions(self) -> list[int]:
-        return [self.owner.info.backend_pid, *([self.door.session] if self.door else [])]
+    def own_sessions(self) -> set[int]:
+        return {self.owner.info.backend_pid, *(door.session for door in self.doors.values())}
 
     def close(self) -> None:
         self.owner.close()
-        if self.door:
-            self.door.database.close()
+        for door in self.doors.values():
+            door.database.close()
 
 
 class Databases:
@@ -159,18 +170,21 @@ class Databases:
         return None
 
     def _is_left_alone(self, one: Lent) -> bool:
-        """By all but its own two sessions: who is still there might write into the next loan."""
-        found = self._admin.execute(STRANGERS, [one.name, one.own_sessions]).fetchone()
-        return found == (0,)
+        """By all but its own sessions, which live: who is still there might write into the next loan."""
+        found = {pid for (pid,) in self._admin.execute(SESSIONS, [one.name]).fetchall()}
+        return found == one.own_sessions
 
     @contextmanager
-    def opened(self, url: str) -> Iterator[Database]:
+    def opened(self, url: str, login: str = "postgres", *, pool_size: int = 5) -> Iterator[Database]:
         """The `Database` of one that is lent, the same at each loan as long as nothing was done to it."""
-        one = self._lent[url]
-        kept, one.door = one.door, None
-        database = kept.database if kept else Database(url)
+        one, key = self._lent[url], (login, pool_size)
+        kept = one.doors.pop(key, None)
+        database = kept.database if kept else Database(as_login(url, login), pool_size=pool_size)
         yield database
-        one.door = kept_door(database)
+        if key in one.doors:  # of a second door of one login, the first is kept
+            database.close()
+        elif door := kept_door(database):
+            one.doors[key] = door
 
     def close(self) -> None:
         self._admin.close()
@@ -181,16 +195,14 @@ class Databases:
 def _as_before(one: Lent) -> bool:
     """Not where a test ended all sessions of its database, this one's too."""
     try:
-        if one.owner.execute(CATALOGS).fetchone() != one.catalogs or not _empty(one.owner):
-            return False
-        one.catalogs = one.owner.execute(CATALOGS).fetchone()
+        return one.owner.execute(CATALOGS).fetchone() == one.catalogs and _empty(one)
     except psycopg.OperationalError:
         return False
-    return True
 
 
-def _empty(owner: Connection) -> bool:
+def _empty(one: Lent) -> bool:
     """Whether nothing is left; a table that is too large stays as it is."""
+    owner = one.owner
     touched = owner.execute(TOUCHED).fetchall()
     if any(int(str(size)) > EMPTIED_MAX for _, size in touched):
         return False
@@ -200,7 +212,9 @@ def _empty(owner: Connection) -> bool:
         tables = [str(table) for table, _ in touched]
         owner.execute("; ".join(f"DELETE FROM {table}" for table in tables))
         owner.execute(f"VACUUM (SKIP_DATABASE_STATS) {', '.join(tables)}")
-        owner.execute(FORGOTTEN)
+        if forgotten := owner.execute(FORGOTTEN).fetchall():
+            (classes, _), *others = one.catalogs
+            one.catalogs = ([classes, forgotten[0][0]], *others)
     return not owner.execute(TOUCHED).fetchall()
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -197,8 +197,5 @@ class Shop:
 
 
 @pytest.fixture
-def shop(workshop: Workshop, login_url: Callable[[str], str]) -> Iterator[Shop]:
-    worker, console = (Database(login_url(f"nottwice_{name}"), pool_size=8) for name in ("worker", "console"))
-    yield Shop(workshop, console, worker)
-    worker.close()
-    console.close()
+def shop(workshop: Workshop, opened_as: Callable[..., Database]) -> Shop:
+    return Shop(workshop, *(opened_as(f"nottwice_{name}", pool_size=8) for name in ("console", "worker")))

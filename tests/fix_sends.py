@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 from uuid import UUID, uuid4
@@ -169,8 +169,5 @@ class Sends:
 
 
 @pytest.fixture
-def sends(database: Database, login_url: Callable[[str], str]) -> Iterator[Sends]:
-    worker, console = (Database(login_url(f"nottwice_{name}")) for name in ("worker", "console"))
-    yield Sends(database, worker, console)
-    worker.close()
-    console.close()
+def sends(database: Database, opened_as: Callable[[str], Database]) -> Sends:
+    return Sends(database, opened_as("nottwice_worker"), opened_as("nottwice_console"))

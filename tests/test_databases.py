@@ -9,12 +9,11 @@ import sqlalchemy as sa
 
 from ledger.database import Database
 from ledger.embedded import Cluster
-from tests.databases import CATALOGS, SPARES, TOUCHED, Databases, connected
+from tests.databases import CATALOGS, SPARES, TOUCHED, YOUNGEST, Databases, connected
 from tests.fix_events import Ledger
 
 AS_NEW = (
-    CATALOGS[: CATALOGS.index(" FROM pg_database")].replace("max(xmin::text::bigint)", "''")
-    + " FROM pg_database d"
+    CATALOGS[: CATALOGS.index(" FROM pg_database")].replace(YOUNGEST, "0") + " FROM pg_database d"
     " WHERE datname = current_database()"
 )
 PLANNED = """

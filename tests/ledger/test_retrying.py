@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -31,10 +31,8 @@ SET_ASIDE = """UPDATE nottwice.events SET state = 'failed', due_at = NULL, ended
 
 
 @pytest.fixture
-def console(login_url: Callable[[str], str]) -> Iterator[Database]:
-    opened = Database(login_url("nottwice_console"))
-    yield opened
-    opened.close()
+def console(opened_as: Callable[[str], Database]) -> Database:
+    return opened_as("nottwice_console")
 
 
 def failed(book: Ledger, *keys: str, error: str = "ValueError: no", **changes: str) -> list[int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 from uuid import uuid4
 
@@ -23,10 +23,8 @@ DENIED = "42501"
 
 
 @pytest.fixture
-def console(login_url: Callable[[str], str]) -> Iterator[Database]:
-    opened = Database(login_url("nottwice_console"))
-    yield opened
-    opened.close()
+def console(opened_as: Callable[[str], Database]) -> Database:
+    return opened_as("nottwice_console")
 
 
 def person(console: Database, role: Role = Role.SUPPORT) -> Person:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import nullcontext
 from uuid import uuid4
 
@@ -20,10 +20,8 @@ Deed = Callable[[Transaction, int, int, Act], int]
 
 
 @pytest.fixture
-def console(login_url: Callable[[str], str]) -> Iterator[Database]:
-    opened = Database(login_url("nottwice_console"))
-    yield opened
-    opened.close()
+def console(opened_as: Callable[[str], Database]) -> Database:
+    return opened_as("nottwice_console")
 
 
 def somebody(console: Database, role: Role = Role.ENGINEER, name: str = "Eva") -> Person:

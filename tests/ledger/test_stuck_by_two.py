@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from uuid import uuid4
 
 import pytest
@@ -19,11 +19,9 @@ ABOVE = 3
 
 
 @pytest.fixture
-def console(login_url: Callable[[str], str], book: Ledger) -> Iterator[Database]:
+def console(opened_as: Callable[[str], Database], book: Ledger) -> Database:
     book.run("INSERT INTO nottwice.reprocess_limit (second_person_above) VALUES (:n)", n=ABOVE)
-    opened = Database(login_url("nottwice_console"))
-    yield opened
-    opened.close()
+    return opened_as("nottwice_console")
 
 
 def somebody(console: Database, name: str, role: Role = Role.ENGINEER) -> Person:

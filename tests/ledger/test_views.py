@@ -16,10 +16,8 @@ from tests.fix_seed import LETTER, RECEIPT, House, desk, full, mail
 
 
 @pytest.fixture
-def console(database: Database, login_url: Callable[[str], str]) -> Database:
-    opened = Database(login_url("nottwice_console"))
-    yield opened
-    opened.close()
+def console(opened_as: Callable[[str], Database]) -> Database:
+    return opened_as("nottwice_console")
 
 
 def test_an_empty_house_counts_nothing(console: Database) -> None:
@@ -36,7 +34,7 @@ def test_the_figures_of_a_full_house(console: Database, house: House) -> None:
     assert (now.pending, now.processing, now.failed, now.unhandled, now.expired_leases) == (39, 18, 1, 1, 1)
     assert (now.proposed, now.approved, now.needs_review) == (2, 6, 5)
     assert now.workers == 4 and [name for name, _ in now.silent] == ["w-0e11"]
-    assert 67_000 < now.oldest_review_s < 68_000 and 3 < now.oldest_pending_s < 10 and now.oldest_claim_s > 73
+    assert 67_000 < now.oldest_review_s < 68_000 and 3 < now.oldest_pending_s < 60 and now.oldest_claim_s > 73
     hour = console.run(views.hour, role=Role.VIEWER)
     assert sum(m.duplicates for m in hour.minutes) > 400 and (hour.no_word_today, hour.refused_today) == (
         2198,

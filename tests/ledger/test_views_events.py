@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -123,10 +123,8 @@ def test_a_key_whose_beginning_others_share_is_found_whole(book: Ledger) -> None
 
 
 @pytest.fixture
-def console(login_url: Callable[[str], str]) -> Iterator[Database]:
-    opened = Database(login_url("nottwice_console"))
-    yield opened
-    opened.close()
+def console(opened_as: Callable[[str], Database]) -> Database:
+    return opened_as("nottwice_console")
 
 
 @pytest.mark.parametrize("role", Role)

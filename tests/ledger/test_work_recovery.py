@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from uuid import uuid4
 
 import pytest
@@ -89,10 +89,8 @@ def test_a_batch_full_of_locked_rows_does_not_hide_the_rest(book: Ledger, many: 
 
 
 @pytest.fixture
-def console(login_url: Callable[[str], str]) -> Iterator[Database]:
-    opened = Database(login_url("nottwice_console"))
-    yield opened
-    opened.close()
+def console(opened_as: Callable[[str], Database]) -> Database:
+    return opened_as("nottwice_console")
 
 
 def somebody(console: Database, name: str, role: Role = Role.ENGINEER) -> Person:

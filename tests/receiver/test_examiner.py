@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from uuid import uuid4
 
 import pytest
@@ -40,11 +40,9 @@ def shop() -> Adapter:
 class Bench:
     """A database with what came while the source looked for its key in the wrong place."""
 
-    def __init__(self, owner: Database, login_url: Callable[[str], str]) -> None:
+    def __init__(self, owner: Database, opened_as: Callable[[str], Database]) -> None:
         self.book = Ledger(owner)
-        self.console, self.receiver = (
-            Database(login_url(f"nottwice_{name}")) for name in ("console", "receiver")
-        )
+        self.console, self.receiver = (opened_as(f"nottwice_{name}") for name in ("console", "receiver"))
         self.sources: dict[str, Adapter] = {"shop": shop()}
         self.examiner = Examiner(ReceiverSettings(), lambda: self.sources)
         self.book.accept(unusable(GOOD, reason="There is no nr."), unusable(BAD, reason="There is no nr."))
@@ -68,11 +66,8 @@ class Bench:
 
 
 @pytest.fixture
-def bench(database: Database, login_url: Callable[[str], str]) -> Iterator[Bench]:
-    made = Bench(database, login_url)
-    yield made
-    made.console.close()
-    made.receiver.close()
+def bench(database: Database, opened_as: Callable[[str], Database]) -> Bench:
+    return Bench(database, opened_as)
 
 
 def test_what_is_an_event_now_leaves_quarantine_and_the_rest_stays_with_its_reason_of_now(
