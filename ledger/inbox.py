@@ -15,10 +15,11 @@ from uuid import UUID
 
 from ledger import counters, payload, repeats
 from ledger.asking import Asking, statement
-from ledger.columns import Bytes, Flags, Moments, Numbers, SmallNumbers, Texts
+from ledger.columns import Bytes, Flags, Moments, SmallNumbers, Texts
 from ledger.database import Transaction
 from ledger.errors import Unavailable
 from ledger.records import Acceptance, AcceptanceKind, Delivery, Unusable, digest_of
+from ledger.standing import Answers, Waiting, noting
 
 ROUNDS_MAX = 5
 TYPE_CHARACTERS_MAX = (
@@ -32,14 +33,11 @@ METRICS: Mapping[AcceptanceKind, tuple[AcceptanceKind, ...]] = {
     AcceptanceKind.NOT_COMPARED: (),
 }  # the counters of a kind that has not just one of its own
 
-Waiting = Mapping[int, Delivery]  # deliveries without an answer yet, by their place in the batch
-Answers = dict[int, Acceptance]
-
 
 def accept(tx: Transaction, items: Sequence[Delivery | Unusable], *, writer: UUID) -> list[Acceptance]:
     """Store every item in this transaction; what became of each, in the order given.
 
-    A constant number of statements (at most seven) whatever the size. `writer` is the connection's own id, for the
+    A constant number of statements (at most five) whatever the size. `writer` is the connection's own id, for the
     counters. Raises Unavailable when rows keep vanishing (a purge races us); every other error is the database's
     own. Either way nothing of the batch is stored once the caller's transaction is rolled back.
     """
@@ -51,7 +49,7 @@ def accepting(items: Sequence[Delivery | Unusable], *, writer: UUID) -> Asking[l
     deliveries = {i: _clean(item) for i, item in enumerate(items) if isinstance(item, Delivery)}
     unusable = {i: item for i, item in enumerate(items) if isinstance(item, Unusable)}
     answers = yield from _accept(deliveries, writer)
-    yield from _note_repeats(deliveries, answers, writer)
+    yield from _keep_conflicts(deliveries, answers)
     yield from repeats.quarantine(unusable.values())
     answers |= dict.fromkeys(unusable, Acceptance(AcceptanceKind.QUARANTINED, None))
     in_order = [answers[i] for i in range(len(items))]
@@ -68,7 +66,7 @@ def lane_key(item: Delivery | Unusable) -> bytes:
 
 def _accept(deliveries: Waiting, writer: UUID) -> Asking[Answers]:
     answers: Answers = {}
-    for step in (partial(_insert_new, writer=writer), finding) * ROUNDS_MAX:
+    for step in (partial(_insert_new, writer=writer), partial(noting, writer=writer)) * ROUNDS_MAX:
         waiting = {i: delivery for i, delivery in deliveries.items() if i not in answers}
         if not waiting:
             break
@@ -140,56 +138,13 @@ def _insert_new(waiting: Waiting, writer: UUID) -> Asking[Answers]:
     return {places[place - 1]: Acceptance(AcceptanceKind.ACCEPTED, id_) for place, id_ in stored}
 
 
-# By key first: a delivery that meets one event by its key and another by its occurrence belongs to its key. Only under
-# the same key are contents compared: what a catch-up lists looks different from what the webhook brought. A content that
-# is gone, or whose digest was made by other rules, cannot be compared.
-FIND = """
-SELECT d.i, coalesce(k.id, o.id) AS id,
-       CASE WHEN k.id IS NULL OR k.content_digest = d.content_digest THEN 'duplicate'
-            WHEN k.content_digest IS NULL OR k.key_rule <> d.key_rule THEN 'not_compared'
-            ELSE 'conflict' END AS became
-FROM unnest(CAST(:places AS bigint[]), CAST(:namespaces AS text[]), CAST(:key_digests AS bytea[]),
-            CAST(:occurrence_digests AS bytea[]), CAST(:content_digests AS bytea[]), CAST(:key_rules AS smallint[]))
-     AS d(i, namespace, key_digest, occurrence_digest, content_digest, key_rule)
-LEFT JOIN LATERAL (SELECT e.id, e.content_digest, e.key_rule FROM nottwice.events e
-                   WHERE e.namespace = d.namespace AND e.key_digest = d.key_digest OFFSET 0) k ON true
-LEFT JOIN LATERAL (SELECT e.id FROM nottwice.events e
-                   WHERE e.namespace = d.namespace AND e.occurrence_digest = d.occurrence_digest OFFSET 0) o ON true
-WHERE coalesce(k.id, o.id) IS NOT NULL
-"""
-
-
-def find_standing(tx: Transaction, waiting: Waiting) -> Answers:
-    """Find the events that were there first. Alone it is a look, no promise: only accepting decides."""
-    return tx.asked(finding(waiting))
-
-
-def finding(waiting: Waiting) -> Asking[Answers]:
-    """As `find_standing`."""
-    standing = list(waiting.values())
-    found = yield statement(
-        FIND,
-        places=Numbers(list(waiting)),
-        namespaces=Texts([d.namespace for d in standing]),
-        key_digests=Bytes([d.key_digest for d in standing]),
-        occurrence_digests=Bytes([d.occurrence_digest for d in standing]),
-        content_digests=Bytes([d.content_digest for d in standing]),
-        key_rules=SmallNumbers([d.key_rule for d in standing]),
-    )
-    return {i: Acceptance(AcceptanceKind(became), id_) for i, id_, became in found}
-
-
-def _note_repeats(deliveries: Waiting, answers: Answers, writer: UUID) -> Asking[None]:
-    """A conflict is a duplicate delivery too, and so is what could not be compared."""
+def _keep_conflicts(deliveries: Waiting, answers: Answers) -> Asking[None]:
     again = [
-        (answer.kind, (answer.event_id, deliveries[i]))
+        (answer.event_id, deliveries[i])
         for i, answer in sorted(answers.items())
-        if answer.kind is not AcceptanceKind.ACCEPTED and answer.event_id is not None
+        if answer.kind is AcceptanceKind.CONFLICT and answer.event_id is not None
     ]
-    compared = [one for kind, one in again if kind is not AcceptanceKind.NOT_COMPARED]
-    not_compared = [one for kind, one in again if kind is AcceptanceKind.NOT_COMPARED]
-    yield from repeats.note_duplicates(compared, not_compared, writer=writer)
-    yield from repeats.keep_conflicts([one for kind, one in again if kind is AcceptanceKind.CONFLICT])
+    yield from repeats.keep_conflicts(again)
 
 
 def _count(items: Sequence[Delivery | Unusable], answers: Sequence[Acceptance], writer: UUID) -> Asking[None]:

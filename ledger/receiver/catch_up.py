@@ -15,7 +15,6 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
-from ledger import inbox
 from ledger.awake import visit
 from ledger.catch_up import runs as catch_up_runs
 from ledger.catch_up.talk import Answer, Question, serve
@@ -28,6 +27,7 @@ from ledger.receiver.sources.adapter import Adapter, Item
 from ledger.receiver.writer import Writer
 from ledger.records import Acceptance, AcceptanceKind, Delivery
 from ledger.settings import Settings, load
+from ledger.standing import find_standing
 
 DAY_S = 86_400.0
 # What a look calls an event that stands already; a look at its key does not store what storing would.
@@ -148,7 +148,7 @@ class Entrance:
     def _note_known(self, lines: Sequence[Found]) -> None:
         new = [(found, found.item) for found in lines if isinstance(found.item, Delivery)]
         deliveries = [item for _, item in new]
-        standing = self._database.run(lambda tx: inbox.find_standing(tx, dict(enumerate(deliveries))))
+        standing = self._database.run(lambda tx: find_standing(tx, dict(enumerate(deliveries))))
         for place, (found, _) in enumerate(new):
             found.became = SEEN[standing[place].kind] if place in standing else "new"
 

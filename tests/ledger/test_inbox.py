@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pytest
 
-from ledger import inbox, repeats
+from ledger import inbox, standing
 from ledger.asking import Asking, statement
 from ledger.database import Database, Transaction
 from ledger.digests import KEY_RULE
@@ -201,7 +201,7 @@ def test_key_12_a_very_long_id_of_random_text(book: Ledger, length: int) -> None
 def test_a_storm_of_delivery_ids_is_counted_without_a_row_each(
     book: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(repeats, "DELIVERY_IDS_MAX", 5)
+    monkeypatch.setattr(standing, "DELIVERY_IDS_MAX", 5)
     book.accept(delivery("a"))
     book.accept(*(delivery("a", delivery_id=f"d{n}") for n in range(3)))
     book.accept(*(delivery("a", delivery_id=f"d{n}") for n in range(20)))
@@ -236,7 +236,7 @@ def test_the_number_of_statements_does_not_grow_with_the_batch(database: Databas
         )
 
     database.run(run)
-    assert statements == 6
+    assert statements == 5
 
 
 def test_even_a_duplicate_writes_something(book: Ledger) -> None:
@@ -268,25 +268,25 @@ def test_neither_inserted_nor_found_is_inserted_again_and_not_for_ever(
     """A row that vanishes between the two statements: the first look is made to find nothing."""
     book.accept(delivery("a"))
     looks = 0
-    find = inbox.finding
+    note = inbox.noting
 
-    def blind_once(waiting: inbox.Waiting) -> Asking[inbox.Answers]:
+    def blind_once(waiting: inbox.Waiting, writer: UUID) -> Asking[inbox.Answers]:
         nonlocal looks
         looks += 1
         if looks == 1:
             yield statement("DELETE FROM nottwice.event_contents")
             yield statement("DELETE FROM nottwice.events")
             return {}
-        return (yield from find(waiting))
+        return (yield from note(waiting, writer))
 
-    def blind(waiting: inbox.Waiting) -> Asking[inbox.Answers]:
+    def blind(waiting: inbox.Waiting, writer: UUID) -> Asking[inbox.Answers]:
         yield statement("SELECT")
         return {}
 
-    monkeypatch.setattr(inbox, "finding", blind_once)
+    monkeypatch.setattr(inbox, "noting", blind_once)
     assert book.accept(delivery("a"))[0].kind is ACCEPTED
     assert looks == 1
-    monkeypatch.setattr(inbox, "finding", blind)
+    monkeypatch.setattr(inbox, "noting", blind)
     with pytest.raises(Unavailable, match="Nothing was stored"):
         book.accept(delivery("a"))
 

@@ -13,7 +13,7 @@ from uuid import uuid4
 
 import pytest
 
-from ledger import claiming, endings, inbox, recovery, work, workers
+from ledger import claiming, endings, recovery, standing, work, workers
 from ledger.database import Transaction
 from ledger.embedded import Cluster
 from ledger.front import EVERYWHERE
@@ -237,13 +237,14 @@ def test_accept_finds_what_stands_by_its_two_unique_keys(past: Ledger) -> None:
     ]
     found = plan(
         past,
-        inbox.FIND,
+        standing.FIND,
         places=list(range(100)),
         namespaces=[one.namespace for one in batch],
         key_digests=[one.key_digest for one in batch],
         occurrence_digests=[one.occurrence_digest for one in batch],
         content_digests=[one.content_digest for one in batch],
         key_rules=[one.key_rule for one in batch],
+        delivery_ids=[one.delivery_id for one in batch],
     )
     assert found.scanned_whole == set()
     assert {"one_event_per_key", "one_event_per_occurrence"} <= found.indexes
