@@ -30,6 +30,9 @@ from ledger.receiver.wire import Protocol
 from ledger.settings import Settings, load
 
 BACKLOG = 2048
+YOUNG_MAX = (
+    10_000  # objects until the young are looked through: those of a batch, which none of them outlives
+)
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -92,6 +95,7 @@ class Server(uvicorn.Server):
         await super().startup(sockets)
         gc.collect()
         gc.freeze()  # what is here now stays: a full collection that walks it would hold every request up
+        gc.set_threshold(YOUNG_MAX)
         sources = sorted(self._door.sources)
         host, port = self._settings.receiver.host, self._settings.receiver_port
         note("listening", host=host, port=port, pid=os.getpid(), sources=sources)
