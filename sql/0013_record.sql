@@ -24,7 +24,7 @@ SELECT id, at FROM nottwice.audit a WHERE NOT EXISTS (SELECT FROM nottwice.audit
 CREATE TABLE nottwice.audit_checks (
     id            bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     checked_at    timestamptz NOT NULL DEFAULT now(),
-    person_id     bigint REFERENCES nottwice.people,  -- NULL: the command line
+    person_id     bigint REFERENCES nottwice.people,  -- NULL: nobody by name, as the database's owner
     entries       bigint NOT NULL,                    -- how many fit, from the first one on
     hash          bytea NOT NULL,                     -- the seal of the last of them
     broken_entry  bigint,                             -- the first that does not fit
@@ -33,6 +33,18 @@ CREATE TABLE nottwice.audit_checks (
     unsealed      bigint NOT NULL,                    -- how many waited for a seal for over a minute
     CONSTRAINT what_is_broken_is_explained CHECK ((broken_entry IS NULL) = (broken IS NULL))
 );
+-- Everybody who reads the record reads what its last check found: a person's is an entry of its own transaction.
+CREATE FUNCTION nottwice.a_check_is_audited() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = nottwice, pg_temp AS $$
+BEGIN
+    IF nottwice.a_person_acts() AND NOT EXISTS (
+        SELECT FROM nottwice.noted_now('audit', 0, NEW.person_id) a WHERE a.act = 'checked the record' AND a.role IN ('auditor', 'admin')) THEN
+        RAISE EXCEPTION 'no check of the record without its audit row' USING ERRCODE = 'insufficient_privilege';
+    END IF;
+    RETURN NEW;
+END
+$$;
+CREATE TRIGGER a_check_is_on_record BEFORE INSERT ON nottwice.audit_checks
+    FOR EACH ROW EXECUTE FUNCTION nottwice.a_check_is_audited();
 CREATE TRIGGER a_check_never_changes BEFORE UPDATE OR DELETE ON nottwice.audit_checks
     FOR EACH ROW EXECUTE FUNCTION nottwice.refuse_change();
 

@@ -94,7 +94,7 @@ def _top(stands: Standing, chosen: Chosen, entries: Page, role: Role) -> None:
 def _caption(stands: Standing, role: Role) -> str:
     check = stands.check
     own = "You see your own acts. " if role in views_audit.READ_OWN else ""
-    by = f"Checked by {named(check.who) if check.who else 'the command line'}. " if check else ""
+    by = f"Checked by {named(check.who) if check.who else 'nobody by name'}. " if check else ""
     since = stands.sealed - check.entries if check and not check.broken else 0
     new = f"{many(since, 'entry', 'entries')} since. " if since > 0 else ""
     return f"{own}{by}{new}Read at {clock_s(stands.now)} · times in UTC"

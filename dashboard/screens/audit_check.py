@@ -15,8 +15,6 @@ from ledger.records import Act
 from ledger.views import audit as views_audit
 from ledger.views.audit import Standing
 
-CHECKED = "checked the record"
-
 
 def offer(stands: Standing) -> None:
     if stands.sealed and st.button("Check the record now", icon=":material/fact_check:"):
@@ -31,7 +29,9 @@ def _check() -> None:
             bar.progress(done / of, text=f"{done:,} of {of:,} entries")
 
         found = audit_check.verify(session.read, told)
-    result = session.act(CHECKED, 0, lambda tx, act: _record(tx, act, found), form=uuid4(), entity="audit")
+    result = session.act(
+        audit_memory.CHECKED, 0, lambda tx, act: _record(tx, act, found), form=uuid4(), entity="audit"
+    )
     if isinstance(result, session.Done):
         st.rerun()
     components.outcome(result)
@@ -39,4 +39,4 @@ def _check() -> None:
 
 def _record(tx: Transaction, act: Act, found: Verification) -> int:
     views_audit.must_check(act.person)
-    return audit_memory.record(tx, found, act.person)
+    return audit_memory.record(tx, found, act)

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+from ledger import audit
 from ledger.database import Transaction
-from ledger.records import Person
+from ledger.records import Act
 
+CHECKED = "checked the record"
 ENDS_EARLY = "The record ends too early, behind entry"
 
 
@@ -62,12 +64,20 @@ class Mark:
     whose: str
 
 
-def record(tx: Transaction, found: Verification, by: Person | None) -> int:
-    """Keep what a check found, for the page and for the next check; returns the check's number."""
+def record(tx: Transaction, found: Verification, act: Act | None) -> int:
+    """Keep what a check found, for the page and for the next check; returns the check's number.
+
+    In a person's name it is an entry of the record itself, which the database demands (sql/0013); in nobody's it is for the
+    database's owner alone.
+    """
+    if act is not None:
+        audit.done(
+            tx, act, CHECKED, "audit", 0, version=None, before=None, after=None, detail=_in_words(found)
+        )
     row = tx.one(
         """INSERT INTO nottwice.audit_checks (person_id, entries, hash, broken_entry, broken, backdated, unsealed)
            VALUES (:person, :entries, :hash, :broken_entry, :broken, :backdated, :unsealed) RETURNING id""",
-        person=by.id if by else None,
+        person=act.person.id if act else None,
         entries=found.entries,
         hash=found.hash,
         broken_entry=found.broken.entry if found.broken else None,
@@ -76,6 +86,11 @@ def record(tx: Transaction, found: Verification, by: Person | None) -> int:
         unsealed=found.unsealed,
     )
     return int(row.id)
+
+
+def _in_words(found: Verification) -> str:
+    whole = f"whole, {found.entries:,} {'entry' if found.entries == 1 else 'entries'}"
+    return whole if found.broken is None else found.broken.heading
 
 
 def last_check(tx: Transaction) -> Check | None:

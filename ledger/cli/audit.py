@@ -1,7 +1,7 @@
 """`nottwice audit list | verify | export`: the record from the command line.
 
-Listing and verifying need no name: whoever may read the database reads it. An export leaves the house, so it is made
-in a named person's name: one of `[console] people` who is auditor or admin.
+Listing and verifying need no name: whoever may read the database reads it. What a check found is kept, and an export is
+made, in a named person's name: one of `[console] people` who is auditor or admin.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ledger.audit.export import Form
     from ledger.audit.memory import Verification
     from ledger.database import Database, Transaction
-    from ledger.records import Person
+    from ledger.records import Act, Person
     from ledger.settings import Settings
 
 BROKEN = 1
@@ -73,17 +73,24 @@ def verify(
     kept: Annotated[
         str, typer.Option("--kept", metavar="NUMBER:SEAL", help="A seal that was written down elsewhere.")
     ] = "",
+    who: Annotated[
+        str,
+        typer.Option(
+            "--as", metavar="EMAIL", envvar="NOTTWICE_PERSON", help="Who checks, of \\[console] people."
+        ),
+    ] = "",
 ) -> None:
     """Walk the whole chain and say whether the record is whole, or name the first entry that does not fit.
 
-    What was found is kept, for the audit page and for the next check. Newest entries that were cut off since the
+    In the name of an auditor or admin, what was found is kept for the audit page and for the next check, and is itself an
+    entry. Newest entries that were cut off since the
     last check together with their seals cannot be missed from inside the database: write the last seal down
     elsewhere, and give it with --kept.
     """
     with sentences():
         from ledger.audit.words import kept_seal
 
-        found = _verified(kept_seal(kept))
+        found = _verified(kept_seal(kept), who)
     _say(found)
     raise typer.Exit(BROKEN if found.broken else 0)
 
@@ -135,16 +142,48 @@ def _record() -> Iterator[tuple[Settings, Database]]:
         yield settings, database
 
 
-def _verified(kept: Kept | None) -> Verification:
+def _verified(kept: Kept | None, who: str) -> Verification:
     from ledger.audit import check as audit_check
-    from ledger.audit import memory as audit_memory
 
-    with _record() as (_, database):
+    with _record() as (settings, database):
+        act = _checking(settings, database, who) if who else None
         read = lambda body: database.run(lambda tx: body(_as_auditor(tx)))  # noqa: E731 - Run, with a role
         with progress("checking entries") as advance:
             found = audit_check.verify(read, advance, kept=kept)
-        database.run(lambda tx: audit_memory.record(_as_auditor(tx), found, None))
+        _keep(database, found, act)
     return found
+
+
+def _checking(settings: Settings, database: Database, who: str) -> Act:
+    """Who checks, in this person's name. Exits where this person may not; the try is on record."""
+    from uuid import uuid4
+
+    from ledger import audit, people
+    from ledger.audit.memory import CHECKED
+    from ledger.records import Act
+    from ledger.views.audit import must_check
+
+    given = people.configured(settings, who)
+    act = Act(database.run(lambda tx: people.local(tx, given)), uuid4())
+    try:
+        must_check(act.person)
+    except Declined as error:
+        words = str(error)
+        database.run(lambda tx: audit.refused(tx, act, CHECKED, "audit", 0, words), role=act.person.role)
+        typer.echo(f"Not checked: {words}", err=True)
+        raise typer.Exit(NOT_DONE) from None
+    return act
+
+
+def _keep(database: Database, found: Verification, act: Act | None) -> None:
+    from ledger.audit import memory as audit_memory
+
+    if act is None:
+        typer.echo(
+            "Not kept for the audit page and the next check: nobody checked by name (--as EMAIL).", err=True
+        )
+        return
+    database.run(lambda tx: audit_memory.record(tx, found, act), role=act.person.role)
 
 
 def _as_auditor(tx: Transaction) -> Transaction:
@@ -210,7 +249,7 @@ def _form(typed: str, file: Path) -> Form:
 
 COMMANDS: dict[Command, str] = {
     list_: f"Example: nottwice audit list --person bo@example.com --since 2026-11-01 --outcome refused\n\n{EXIT_CODES}",
-    verify: "Example: nottwice audit verify --kept 20914:3fa9…\n\n"
+    verify: "Example: nottwice audit verify --as eve@example.com --kept 20914:3fa9…\n\n"
     "Exit codes: 0 whole, 1 broken (the first entry that does not fit is named), 2 cannot start (one sentence says why).",
     export: "Example: nottwice audit export november.csv --as eve@example.com --since 2026-11-01 --until 2026-11-30\n\n"
     "Exit codes: 0 done, 1 refused (the record has the try), 2 cannot start (one sentence says why).",

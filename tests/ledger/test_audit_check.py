@@ -26,7 +26,8 @@ def verified(sends: Sends, **more: object) -> Verification:
 
 def recorded(sends: Sends) -> Verification:
     found = verified(sends)
-    sends.by_console.run(lambda tx: audit_memory.record(tx, found, None), role=Role.AUDITOR)
+    act = sends.act(sends.person("Eve", Role.AUDITOR))
+    sends.by_console.run(lambda tx: audit_memory.record(tx, found, act), role=Role.AUDITOR)
     return found
 
 
@@ -46,7 +47,9 @@ def broken(sends: Sends, **more: object) -> tuple[int, str]:
 def made_anew(sends: Sends) -> None:
     """Every seal, as somebody who knows how would make it."""
     sends.sql("DELETE FROM nottwice.audit_seals")
-    sends.sql("INSERT INTO nottwice.audit_unsealed (audit_id) SELECT id FROM nottwice.audit")
+    sends.sql(
+        "INSERT INTO nottwice.audit_unsealed (audit_id) SELECT id FROM nottwice.audit ON CONFLICT DO NOTHING"
+    )
     sends.by_worker.run(seals.seal)
 
 
@@ -223,9 +226,9 @@ def test_without_an_earlier_check_only_a_kept_seal_shows_a_cut_tail(sends: Sends
 
 def test_what_grows_after_a_check_stays_whole(sends: Sends) -> None:
     sealed(sends, 2)
-    recorded(sends)
+    recorded(sends)  # itself an entry
     sealed(sends, 2)
-    assert (verified(sends).entries, verified(sends).broken) == (4, None)
+    assert (verified(sends).entries, verified(sends).broken) == (5, None)
 
 
 # ── The memory of checks ──────────────────────────────────────────────────────────────────────────────
@@ -234,9 +237,9 @@ def test_what_grows_after_a_check_stays_whole(sends: Sends) -> None:
 def test_the_last_check_is_remembered_with_who_made_it(sends: Sends) -> None:
     assert sends.by_console.run(audit_memory.last_check, role=Role.SUPPORT) is None
     sealed(sends, 2)
-    eve = sends.person("Eve", Role.AUDITOR)
+    act = sends.act(sends.person("Eve", Role.AUDITOR))
     found = audit_check.verify(lambda body: sends.by_console.run(body, role=Role.AUDITOR))
-    sends.by_console.run(lambda tx: audit_memory.record(tx, found, eve), role=Role.AUDITOR)
+    sends.by_console.run(lambda tx: audit_memory.record(tx, found, act), role=Role.AUDITOR)
     last = sends.by_console.run(audit_memory.last_check, role=Role.SUPPORT)
     assert last is not None
     assert (last.who, last.entries, last.broken, last.unsealed) == ("Eve", 2, None, 0)
@@ -249,6 +252,25 @@ def test_a_broken_check_is_remembered_and_compared_with_nothing(sends: Sends) ->
     found = recorded(sends)
     last = sends.by_owner.run(audit_memory.last_check)
     assert last is not None and last.broken == found.broken and last.entries == 1
+
+
+def test_a_check_is_an_entry_of_the_record_and_none_is_kept_without(sends: Sends) -> None:
+    sealed(sends, 2)
+    eve = sends.person("Eve", Role.AUDITOR)
+    forged = """INSERT INTO nottwice.audit_checks (person_id, entries, hash, broken_entry, broken, unsealed)
+                VALUES (:who, 1, '', 2, 'forged', 0)"""
+    for who in (eve.id, None):
+        with pytest.raises(DBAPIError, match="no check of the record without its audit row"):
+            sends.decide(sends.act(eve), lambda tx, who=who: tx.execute(forged, who=who) and None)  # type: ignore[misc]
+    assert sends.rows("SELECT FROM nottwice.audit_checks") == []
+    recorded(sends)
+    (entry,) = sends.rows("SELECT * FROM nottwice.audit WHERE entity = 'audit'")
+    assert (entry.act, entry.person_id, entry.role, entry.detail) == (
+        "checked the record",
+        eve.id,
+        "auditor",
+        "whole, 2 entries",
+    )
 
 
 @pytest.mark.parametrize("role", [Role.VIEWER, Role.SUPPORT, Role.ENGINEER])

@@ -118,13 +118,15 @@ def test_a_wrong_argument_is_explained(command: Command, arguments: tuple[str, .
 
 def test_verify_says_whole_with_the_last_seal_which_can_be_kept(command: Command, sends: Sends) -> None:
     ids = sealed(sends, 3)
-    done = command("verify")
+    done = command("verify", "--as", "eve@example.com")
     assert done.exit_code == 0 and done.stdout.startswith("The record is whole: 3 entries. Last seal: 3:")
     assert done.stderr == ""
     kept = done.stdout.split()[-1]
     assert command("verify", "--kept", kept).exit_code == 0
-    check = sends.rows("SELECT person_id, entries, broken FROM nottwice.audit_checks ORDER BY id")[0]
-    assert tuple(check) == (None, 3, None)
+    (check,) = sends.rows(
+        "SELECT p.name, c.entries, c.broken FROM nottwice.audit_checks c JOIN nottwice.people p ON p.id = c.person_id"
+    )
+    assert tuple(check) == ("Eve", 3, None)
     sends.sql("ALTER TABLE nottwice.audit_checks DISABLE TRIGGER USER; DELETE FROM nottwice.audit_checks")
     sends.sql(
         "ALTER TABLE nottwice.audit_seals DISABLE TRIGGER USER; DELETE FROM nottwice.audit_seals WHERE sequence = 3"
@@ -135,11 +137,27 @@ def test_verify_says_whole_with_the_last_seal_which_can_be_kept(command: Command
     assert cut.stdout.startswith(f"The record ends too early, behind entry {ids[1]}.")
 
 
+def test_a_check_in_nobodys_name_is_not_kept_and_by_who_may_not_it_is_refused_on_record(
+    command: Command, sends: Sends
+) -> None:
+    sealed(sends, 1)
+    done = command("verify")
+    assert (done.exit_code, done.stdout.startswith("The record is whole: 1 entry.")) == (0, True)
+    assert done.stderr.startswith("Not kept for the audit page and the next check: nobody checked by name")
+    refused = command("verify", "--as", "ann@example.com")
+    assert (refused.exit_code, refused.stdout) == (1, "")
+    assert refused.stderr == "Not checked: An auditor or admin checks and exports the record.\n"
+    (entry,) = sends.rows("SELECT act, outcome, role FROM nottwice.audit WHERE entity = 'audit'")
+    assert tuple(entry) == ("checked the record", "refused", "support")
+    assert sends.rows("SELECT FROM nottwice.audit_checks") == []
+
+
 def test_verify_names_the_first_that_does_not_fit_and_exits_1(command: Command, sends: Sends) -> None:
     ids = sealed(sends, 4)
     sends.sql("ALTER TABLE nottwice.audit DISABLE TRIGGER USER")
     sends.sql("UPDATE nottwice.audit SET why = 'other' WHERE id > :id", id=ids[1])
-    done = command("verify")
+    sends.sql("ALTER TABLE nottwice.audit ENABLE TRIGGER USER")
+    done = command("verify", NOTTWICE_PERSON="eve@example.com")
     assert done.exit_code == 1
     assert done.stdout.startswith(
         f"Entry {ids[2]} does not fit the one before it. Entry {ids[2]} was changed"
