@@ -14,7 +14,7 @@ from ledger.views import LeaseAge, Minute
 
 FONT = "Source Sans, sans-serif"
 BARS_PX, CHART_PX = 118, 196
-FIGURES_FIRST_S = 0.2
+FIGURES_FIRST_S = 0.5
 TICKS_MAX = 6
 AGEING = 2 / 3  # of a lease: it should have been renewed by then
 SYMBOLS: dict[State, str] = {"working": "circle", "person": "diamond", "broken": "x"}
