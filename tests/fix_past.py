@@ -6,11 +6,10 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import psycopg
-
+from ledger.copied import SETTLED
 from ledger.database import Database
 from ledger.embedded import Cluster
-from ledger.schema import migrate
+from tests.databases import TEMPLATE, connected
 from tests.fix_events import Ledger
 
 
@@ -18,15 +17,12 @@ from tests.fix_events import Ledger
 def database_with_a_past(cluster: Cluster, name: str, number: int) -> Iterator[Ledger]:
     """A migrated database of its own, dropped at the end. `number` tells the parameters of one module apart."""
     database_name = f"{name}_{os.getpid()}_{number}"
-    with psycopg.connect(
-        host=str(cluster.socket), port=5432, user="postgres", dbname="postgres", autocommit=True
-    ) as admin:
-        admin.execute(f"CREATE DATABASE {database_name}".encode())
-        url = cluster.url(database=database_name)
-        migrate(url)
-        database = Database(url)
+    with connected(cluster, "postgres") as admin:
+        admin.execute(f"CREATE DATABASE {database_name} TEMPLATE {TEMPLATE}")
+        database = Database(cluster.url(database=database_name))
         try:
+            database.run(lambda tx: tx.execute(SETTLED) and None)
             yield Ledger(database)
         finally:
             database.close()
-            admin.execute(f"DROP DATABASE {database_name} WITH (FORCE)".encode())
+            admin.execute(f"DROP DATABASE {database_name} WITH (FORCE)")
