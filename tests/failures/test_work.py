@@ -72,7 +72,7 @@ def test_wrk_14_the_local_change_of_a_late_completion_is_rolled_back(chain: Hous
     assert chain.value("SELECT run_by FROM public.effects") == other.pid
 
 
-def test_the_work_keeps_failing(chain: House) -> None:
+def test_the_work_keeps_failing_one_broken_event_among_good_ones(chain: House) -> None:
     chain.receiver()
     key, body = event("order.broken")
     good, good_body = event("order.placed")

@@ -97,7 +97,7 @@ def test_a_frozen_worker_wakes_up_too_late(workshop: Workshop) -> None:
     workshop.until("SELECT count(*) = 2 FROM public.effects")
 
 
-def test_a_worker_too_slow_for_its_lease_is_refused(workshop: Workshop) -> None:
+def test_a_worker_is_so_slow_that_its_lease_runs_out(workshop: Workshop) -> None:
     """The heartbeat cannot save it: it holds the whole process, the heart included."""
     (event,) = workshop.accept("sale")
     slow = workshop.start(SLOW_SALE, fault="worker.in_handler=stop@1")
