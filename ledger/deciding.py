@@ -133,7 +133,7 @@ def change(
         version=row.version + 1,
         before=row.state,
         after=target.value,
-        known=found.verdict.value,
+        known=found.in_words,
         detail="; ".join(
             filter(None, (_content(row, target), f"message {message_id}" if message_id else "", basis))
         ),

@@ -152,7 +152,7 @@ def ask(tx: Transaction, action_id: int, act: Act) -> int:
         version=None,
         before=row.state,
         after=row.state,
-        known=found.verdict.value,
+        known=found.in_words,
     )
     return int(tx.one("SELECT nottwice.ask_lookup(:audit_id) AS id", audit_id=audit_id).id)
 

@@ -43,7 +43,7 @@ def ask_new_key(tx: Transaction, action_id: int, seen: Seen, act: Act, *, expire
         version=None,
         before=row.state,
         after=row.state,
-        known=found.verdict.value,
+        known=found.in_words,
     )
     return int(
         tx.one(

@@ -72,11 +72,17 @@ def facts(entry: Entry) -> list[tuple[str, str]]:
         ("Outcome", ended),
         ("Before", _state(entry.state_before)),
         ("After", _state(entry.state_after) + (" (not changed)" if same else "")),
-        ("Known", KNOWN.get(VerdictWord(entry.known)) if entry.known in KNOWN else entry.known),
+        ("Known", known_words(entry.known)),
         ("Looked at", ", ".join(entry.looked_at)),
         ("Why", entry.why),
         ("Detail", entry.detail if entry.outcome == "done" else ""),
     ]
+
+
+def known_words(known: str) -> str:
+    """A verdict in the words of the desk, with its reasons; whatever else was known, as it was written."""
+    word, _, reasons = known.partition(": ")
+    return f"{KNOWN[VerdictWord(word)]} {reasons}".rstrip() if word in KNOWN else known
 
 
 def _state(state: str | None) -> str:

@@ -43,6 +43,11 @@ class Finding:
     message_id: str | None = None
     extra_attempt: bool = False
 
+    @property
+    def in_words(self) -> str:
+        """For the record: the verdict's word, and its reasons."""
+        return f"{self.verdict.value}: {' '.join(self.reasons)}"
+
 
 def verdict(
     attempts: Sequence[Attempt],

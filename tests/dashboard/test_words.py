@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from dashboard.components import said
+from dashboard.screens import audit_entry
 from dashboard.words import clock, harmless, key_words, many, named, span, what
 
 NOW = datetime(2026, 11, 30, 9, 41, 20, tzinfo=UTC)
@@ -83,3 +84,19 @@ def test_a_sentence_keeps_its_times_and_no_link_a_name_could_smuggle_in() -> Non
         == "The key ran out at 09:41 UTC; nothing was done."
     )
     assert harmless("[x](http://y.example) :tada: was first.") == " x (http   y example)  tada: was first."
+
+
+@pytest.mark.parametrize(
+    ("known", "said"),
+    [
+        (
+            "nobody_knows: A request went to inboxili at 09:12 UTC.",
+            "Nobody knows whether it went out. A request went to inboxili at 09:12 UTC.",
+        ),
+        ("was_sent: ", "It went out."),
+        ("The server is another one: 7 became 8.", "The server is another one: 7 became 8."),
+        ("", ""),
+    ],
+)
+def test_what_was_known_at_an_entry_is_the_verdict_with_its_reasons(known: str, said: str) -> None:
+    assert audit_entry.known_words(known) == said
