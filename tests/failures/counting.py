@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
+from itertools import pairwise
 
 from tests.failures.boundaries import Boundary
 from tests.failures.ground import Life
 
-ALL = "TESTS_EVERY_ROAD"  # in the environment: every road to a statement, and not one alone
+ALL = "TESTS_EVERY_ROAD"  # in the environment: every road to a statement, and both ends of each step
 
 
 def counted(one: Callable[[], Life]) -> tuple[Life, Life]:
@@ -32,6 +33,23 @@ def one_road_each(boundaries: Iterable[Boundary]) -> list[Boundary]:
     if os.environ.get(ALL):
         return found
     return list({(b.text, b.when): b for b in reversed(found)}.values())[::-1]
+
+
+def moments(boundaries: Iterable[Boundary]) -> list[Boundary]:
+    """One road to each, without the end of a step when its thread is struck ahead of the next, which follows at once.
+
+    Nothing is exchanged in between, by any thread: to everybody else the two are one moment.
+    """
+    found = list(boundaries)
+    if os.environ.get(ALL):
+        return found
+    struck = one_road_each(found)
+    same = {
+        one
+        for one, following in pairwise(found)
+        if (one.when, following.when, one.by) == ("after", "before", following.by) and following in struck
+    }
+    return [one for one in struck if one not in same]
 
 
 def of_part(boundaries: Iterable[Boundary], part: int, parts: int) -> list[Boundary]:

@@ -1,7 +1,7 @@
 """WRK-01 at every boundary: a process is killed before and after each statement, each COMMIT, each step of its call.
 
-A life that nobody strikes counts the boundaries. Each of them then has a life of its own that ends there, and one worker
-takes over what they all left. So a statement is covered from the day it is written.
+A life that nobody strikes counts the boundaries. Each of them then has a life of its own that ends there (one for both
+where a step ends and the next begins), and one worker takes over what they all left. So a statement is covered from the day it is written.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from tests.failures.boundaries import UNSEEN, Boundary
-from tests.failures.counting import counted, of_part, one_road_each, roads
+from tests.failures.counting import counted, moments, of_part, one_road_each, roads
 from tests.failures.ends import everything_holds
 from tests.failures.ground import Ground, Life, nonsense, side_by_side
 
@@ -30,7 +30,9 @@ def of_accepting(ground: Ground) -> list[Boundary]:
 def test_wrk_01_killed_at_every_boundary_of_a_send_with_a_key(
     ground: Ground, of_a_send: dict[str, list[Boundary]], part: int
 ) -> None:
-    lives = struck_at_each(lambda b: ground.worked("keyed", b), of_part(of_a_send["keyed"], part, PARTS))
+    lives = struck_at_each(
+        lambda b: ground.worked("keyed", b), of_part(moments(of_a_send["keyed"]), part, PARTS)
+    )
     everything_holds(ground, lives)
 
 
@@ -38,7 +40,9 @@ def test_wrk_01_killed_at_every_boundary_of_a_send_with_a_key(
 def test_wrk_01_killed_at_every_boundary_of_a_send_without_a_key(
     ground: Ground, of_a_send: dict[str, list[Boundary]], part: int
 ) -> None:
-    lives = struck_at_each(lambda b: ground.worked("keyless", b), of_part(of_a_send["keyless"], part, 2))
+    lives = struck_at_each(
+        lambda b: ground.worked("keyless", b), of_part(moments(of_a_send["keyless"]), part, 2)
+    )
     everything_holds(ground, lives)
 
 
@@ -47,7 +51,7 @@ def test_inb_04_killed_at_every_boundary_of_accepting(
     ground: Ground, of_accepting: list[Boundary], part: int
 ) -> None:
     """What was acknowledged is there; what was not is delivered again, and is there once."""
-    lives = struck_at_each(lambda b: ground.received("keyed", b), of_part(of_accepting, part, 2))
+    lives = struck_at_each(lambda b: ground.received("keyed", b), of_part(moments(of_accepting), part, 2))
     for life in lives:
         what_was_acknowledged_is_there(ground, life)
         assert ground.deliver(life.number, "keyed") == 200
