@@ -55,7 +55,7 @@ class Asked:
 @pytest.fixture(scope="module")
 def everything(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Asked]]:
     """What a walk through the whole console asks."""
-    with database_with_a_past(cluster, "screens", 0) as book:
+    with database_with_a_past(cluster, "screens") as book:
         url = book.database.engine.url
         with connected(cluster, str(url.database)) as owner:
             fill(owner, SCALE, lambda _: None)

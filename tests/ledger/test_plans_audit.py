@@ -21,7 +21,7 @@ from ledger.embedded import Cluster
 from ledger.records import Person, Role
 from ledger.views import audit as views_audit
 from tests.fix_events import Ledger
-from tests.fix_past import database_with_a_past
+from tests.fix_past import copy_of, database_with_a_past
 from tests.ledger.test_plans_events import plan, rolled_back
 
 pytestmark = pytest.mark.xdist_group("plans of the record")
@@ -38,14 +38,24 @@ FROM generate_series(1, CAST(:n AS integer)) AS n
 """
 
 
-@pytest.fixture(scope="module", params=["analyzed", "never analyzed"])
-def history(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Ledger]:
-    with database_with_a_past(cluster, "history", request.param_index) as book:
-        fill(book, analyzed=request.param == "analyzed")
+@pytest.fixture(scope="module")
+def filled(cluster: Cluster) -> Iterator[Ledger]:
+    with database_with_a_past(cluster, "history") as book:
+        fill(book)
         yield book
 
 
-def fill(book: Ledger, *, analyzed: bool) -> None:
+@pytest.fixture(scope="module", params=["analyzed", "never analyzed"])
+def history(cluster: Cluster, filled: Ledger, request: pytest.FixtureRequest) -> Iterator[Ledger]:
+    with copy_of(
+        cluster,
+        filled,
+        *(("audit", "audit_seals", "audit_unsealed", "people") if request.param == "analyzed" else ()),
+    ) as book:
+        yield book
+
+
+def fill(book: Ledger) -> None:
     for table in ("audit", "audit_seals", "audit_unsealed"):
         book.run(f"ALTER TABLE nottwice.{table} SET (autovacuum_enabled = off)")
     for name in ("eve", "ann"):
@@ -61,8 +71,6 @@ def fill(book: Ledger, *, analyzed: bool) -> None:
             "INSERT INTO nottwice.audit (role, act, entity, entity_id, outcome) VALUES ('policy', 'new', 'action', :n, 'refused')",
             n=n,
         )
-    if analyzed:
-        book.run("ANALYZE nottwice.audit, nottwice.audit_seals, nottwice.audit_unsealed, nottwice.people")
 
 
 # ── Sealing ───────────────────────────────────────────────────────────────────────────────────────────

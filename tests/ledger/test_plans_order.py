@@ -14,7 +14,7 @@ from ledger import claiming, order, unhandled, work
 from ledger.embedded import Cluster
 from ledger.front import EVERYWHERE
 from tests.fix_events import Ledger, worker
-from tests.fix_past import database_with_a_past
+from tests.fix_past import copy_of, database_with_a_past
 from tests.ledger.test_plans_events import inner_plan, plan, rolled_back
 
 pytestmark = pytest.mark.xdist_group("plans")
@@ -49,10 +49,9 @@ ROWS = (
 )
 
 
-@pytest.fixture(scope="module", params=["analyzed", "never analyzed"])
-def past(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Ledger]:
-    """Every test rolls back what it does."""
-    with database_with_a_past(cluster, "lanes", request.param_index) as book:
+@pytest.fixture(scope="module")
+def filled(cluster: Cluster) -> Iterator[Ledger]:
+    with database_with_a_past(cluster, "lanes") as book:
         for table in ("events", "event_contents"):
             book.run(f"ALTER TABLE nottwice.{table} SET (autovacuum_enabled = off)")
         for what, type_, state, n, lane, lanes, due_s in ROWS:
@@ -62,8 +61,15 @@ def past(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Ledger]:
         book.run(
             "INSERT INTO nottwice.workers (id, name, handles) VALUES (gen_random_uuid(), 'w', '{shop invoice.paid}')"
         )
-        if request.param == "analyzed":
-            book.run("ANALYZE nottwice.events, nottwice.event_contents")
+        yield book
+
+
+@pytest.fixture(scope="module", params=["analyzed", "never analyzed"])
+def past(cluster: Cluster, filled: Ledger, request: pytest.FixtureRequest) -> Iterator[Ledger]:
+    """Every test rolls back what it does."""
+    with copy_of(
+        cluster, filled, *(("events", "event_contents") if request.param == "analyzed" else ())
+    ) as book:
         yield book
 
 

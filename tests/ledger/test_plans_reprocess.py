@@ -12,7 +12,7 @@ from ledger.reprocess import requests as reprocess_requests
 from ledger.views import picks as views_picks
 from ledger.views import reprocess as views_reprocess
 from tests.fix_events import Ledger
-from tests.fix_past import database_with_a_past
+from tests.fix_past import copy_of, database_with_a_past
 from tests.ledger.test_plans_events import Plan, plan
 
 pytestmark = pytest.mark.xdist_group("plans of views")
@@ -34,14 +34,22 @@ FILL = (
 )
 
 
-@pytest.fixture(scope="module", params=["analyzed", "never analyzed"])
-def past(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Ledger]:
-    with database_with_a_past(cluster, "runs", request.param_index) as book:
-        _fill(book, analyzed=request.param == "analyzed")
+@pytest.fixture(scope="module")
+def filled(cluster: Cluster) -> Iterator[Ledger]:
+    with database_with_a_past(cluster, "runs") as book:
+        _fill(book)
         yield book
 
 
-def _fill(book: Ledger, *, analyzed: bool) -> None:
+@pytest.fixture(scope="module", params=["analyzed", "never analyzed"])
+def past(cluster: Cluster, filled: Ledger, request: pytest.FixtureRequest) -> Iterator[Ledger]:
+    with copy_of(
+        cluster, filled, *(("reprocess_runs", "reprocess_rows") if request.param == "analyzed" else ())
+    ) as book:
+        yield book
+
+
+def _fill(book: Ledger) -> None:
     for table in FILLED:
         book.run(f"ALTER TABLE nottwice.{table} SET (autovacuum_enabled = off)")
     with (
@@ -49,8 +57,6 @@ def _fill(book: Ledger, *, analyzed: bool) -> None:
     ):  # without their events and the record of who asked: neither is read here
         for sql in ("SET LOCAL session_replication_role = replica", *FILL):
             tx.execute(sql)
-    if analyzed:
-        book.run("ANALYZE nottwice.reprocess_runs, nottwice.reprocess_rows")
 
 
 RUNS_OF, ROWS_OF = views_reprocess.RUNS, views_reprocess.ROWS

@@ -15,7 +15,7 @@ from ledger.embedded import Cluster
 from ledger.retention.rules import FIRST, Rule, due, page
 from ledger.retention.walk import IN_ORDER, RULES
 from tests.fix_events import Ledger
-from tests.fix_past import database_with_a_past
+from tests.fix_past import copy_of, database_with_a_past
 from tests.ledger.test_plans_events import Plan, walk
 
 pytestmark = pytest.mark.xdist_group("plans")
@@ -59,16 +59,20 @@ TABLES = (
 )
 
 
-@pytest.fixture(scope="module", params=["analyzed", "never analyzed"])
-def past(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Ledger]:
-    with database_with_a_past(cluster, "retention", request.param_index) as book:
+@pytest.fixture(scope="module")
+def filled(cluster: Cluster) -> Iterator[Ledger]:
+    with database_with_a_past(cluster, "retention") as book:
         for table in TABLES:
             book.run(f"ALTER TABLE nottwice.{table} SET (autovacuum_enabled = off)")
         for statement in FILL.split(";\n"):
             if statement.strip():
                 book.run(statement)
-        if request.param == "analyzed":
-            book.run(f"ANALYZE {', '.join(f'nottwice.{table}' for table in TABLES)}")
+        yield book
+
+
+@pytest.fixture(scope="module", params=["analyzed", "never analyzed"])
+def past(cluster: Cluster, filled: Ledger, request: pytest.FixtureRequest) -> Iterator[Ledger]:
+    with copy_of(cluster, filled, *(TABLES if request.param == "analyzed" else ())) as book:
         yield book
 
 

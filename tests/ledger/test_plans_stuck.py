@@ -16,7 +16,7 @@ from ledger.views import stuck_found
 from ledger.views.stuck_found import Filter, Place, Segment
 from ledger.views.stuck_rows import COUNTED_MAX
 from tests.fix_events import Ledger
-from tests.fix_past import database_with_a_past
+from tests.fix_past import copy_of, database_with_a_past
 from tests.ledger.test_plans_events import Plan, walk
 from tests.ledger.test_plans_views import FILL, START
 
@@ -41,9 +41,9 @@ FROM generate_series(1, 30000) AS n,
 """
 
 
-@pytest.fixture(scope="module", params=["analyzed", "never analyzed"])
-def past(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Ledger]:
-    with database_with_a_past(cluster, "stuck", request.param_index) as book:
+@pytest.fixture(scope="module")
+def filled(cluster: Cluster) -> Iterator[Ledger]:
+    with database_with_a_past(cluster, "stuck") as book:
         for table in ("events", "actions"):
             book.run(f"ALTER TABLE nottwice.{table} SET (autovacuum_enabled = off)")
         for state, low, high in (("pending", 1, 2000), ("failed", 2001, 4000), ("completed", 4001, 104_000)):
@@ -53,8 +53,12 @@ def past(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Ledger]:
         book.run(
             "INSERT INTO nottwice.workers (id, name, handles) VALUES (gen_random_uuid(), 'w-1', '{shop refund}')"
         )
-        if request.param == "analyzed":
-            book.run("ANALYZE nottwice.events, nottwice.actions")
+        yield book
+
+
+@pytest.fixture(scope="module", params=["analyzed", "never analyzed"])
+def past(cluster: Cluster, filled: Ledger, request: pytest.FixtureRequest) -> Iterator[Ledger]:
+    with copy_of(cluster, filled, *(("events", "actions") if request.param == "analyzed" else ())) as book:
         yield book
 
 

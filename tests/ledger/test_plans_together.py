@@ -47,7 +47,7 @@ ORDER BY NOT coalesce(ends BETWEEN now() AND now() + interval '1 hour', false), 
 
 @pytest.fixture(scope="module")
 def past(cluster: Cluster) -> Iterator[Ledger]:
-    with database_with_a_past(cluster, "together", 0) as book:
+    with database_with_a_past(cluster, "together") as book:
         book.run("INSERT INTO nottwice.people (issuer, subject, name) VALUES ('local', 'ana', 'Ana')")
         book.run("SET LOCAL session_replication_role = replica;" + SENDS + ";" + DECISIONS)
         book.run("UPDATE nottwice.actions SET contradicted_at = now() WHERE id IN (7, 8, 9)")
