@@ -277,22 +277,23 @@ def test_processes_that_meet_a_killed_server_start_one(home: Home) -> None:
 # -- stale pids ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "content", ["{innocent}", "999999999", "", "not a pid", "{innocent}\n/elsewhere\n1\n5432\n/tmp\n\n"]
-)
-def test_stale_pid_files_stop_nothing_and_harm_nobody(own_home: Home, content: str) -> None:
+STALE = ("{innocent}", "999999999", "", "not a pid", "{innocent}\n/elsewhere\n1\n5432\n/tmp\n\n")
+
+
+def test_stale_pid_files_stop_nothing_and_harm_nobody(own_home: Home) -> None:
     cluster = own_home.cluster
     cluster.ensure()
     cluster.stop()
     innocent = subprocess.Popen(["sleep", "60"])
     try:
-        written = content.format(innocent=innocent.pid)
-        (cluster.data / "postmaster.pid").write_text(written)
-        (cluster.socket / f".s.PGSQL.{PORT}.lock").write_text(written)
-        assert cluster.stop() is False
-        cluster.ensure()
-        assert cluster.stop() is True
-        assert innocent.poll() is None
+        for content in STALE:
+            written = content.format(innocent=innocent.pid)
+            (cluster.data / "postmaster.pid").write_text(written)
+            (cluster.socket / f".s.PGSQL.{PORT}.lock").write_text(written)
+            assert cluster.stop() is False, content
+            cluster.ensure()
+            assert cluster.stop() is True, content
+            assert innocent.poll() is None, content
     finally:
         innocent.kill()
         innocent.wait()
