@@ -13,12 +13,13 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
+from dashboard.remembered import COOKIE
 from ledger.database import Database
 from tests.browser import stage
 from tests.databases import Databases
 from tests.fix_seed import House
 
-TEMPLATE = "template_nottwice"
+PEOPLE = ["Ana Soto", "Bo Lindqvist", "Eva Horn"]  # in the order of the console's configuration
 expect.set_options(timeout=stage.WAIT_MS)  # its own five seconds are too few for a busy machine
 
 
@@ -40,11 +41,12 @@ def chromium() -> Iterator[Browser]:
 
 
 @contextmanager
-def built(databases: Databases, port: int = 0) -> Iterator[Hall]:
+def built(databases: Databases, port: int = 0, refresh_s: float = 2.0) -> Iterator[Hall]:
     with databases.lent() as owner:
         database = Database(owner)
         login = database.engine.url.set(username="nottwice_console")
-        with stage.console(login.render_as_string(hide_password=False), port=port) as url:
+        address = login.render_as_string(hide_password=False)
+        with stage.console(address, port=port, refresh_s=refresh_s) as url:
             yield Hall(House(database), database, url)
         database.close()
 
@@ -79,12 +81,19 @@ class Views:
     profiles: dict[str, BrowserContext] = field(default_factory=dict)
     pages: dict[str, Page] = field(default_factory=dict)
 
-    def page(self, way: str, **context: Any) -> Page:
-        """A page of its own profile, without cookies."""
+    def profile(self, way: str, **context: Any) -> BrowserContext:
+        """Without cookies. What moves while a page waits would be drawn by the processor: a fifth of a visit."""
         if way not in self.profiles:
-            self.profiles[way] = self.chromium.new_context(viewport=stage.VIEWPORT, **context)
+            self.profiles[way] = self.chromium.new_context(
+                viewport=stage.VIEWPORT, reduced_motion="reduce", **context
+            )
         self.profiles[way].clear_cookies()
-        return self.pages.pop(way, None) or self.profiles[way].new_page()
+        return self.profiles[way]
+
+    def page(self, way: str, **context: Any) -> Page:
+        """A page of its own profile."""
+        profile = self.profile(way, **context)
+        return self.pages.pop(way, None) or profile.new_page()
 
     def give_back(self, way: str, page: Page) -> None:
         if page.is_closed() or listened_to(page):
@@ -111,19 +120,22 @@ def views(chromium: Browser) -> Iterator[Views]:
 
 @pytest.fixture
 def visit(views: Views) -> Iterator[Callable[..., Page]]:
-    """Opens an address of a console in a profile without cookies, as one more person's would be."""
+    """Opens an address of a console in a profile of its own, as one more person's would be.
+
+    `as_`: as it is once one has chosen to act as somebody else than the first of the people.
+    """
     opened: dict[str, Page] = {}
 
     def open_page(hall: Hall, path: str, *, as_: str = "", ready: str = "h1", **context: Any) -> Page:
         way = f"{len(opened)} {sorted(context.items())}"
         page = opened[way] = views.page(way, **context)
+        if as_:
+            page.context.add_cookies([{"name": COOKIE, "value": str(PEOPLE.index(as_)), "url": hall.url}])
         page.goto(hall.url + path)
         page.locator(ready).first.wait_for(timeout=stage.WAIT_MS)
-        stage.settled(page)  # what is pressed while a page is still drawn may be drawn anew under the pointer
         if as_:
-            page.get_by_role("button", name=f"Act as {as_}").click()
             page.get_by_text(f"You act as {as_}").first.wait_for()
-            stage.settled(page)
+        stage.settled(page)  # what is pressed while a page is still drawn may be drawn anew under the pointer
         return page
 
     yield open_page

@@ -219,7 +219,10 @@ def test_a_text_is_shown_after_the_audit_has_it(hall: Hall, visit: Visit) -> Non
 
 
 def test_a_reload_is_no_other_person(hall: Hall, visit: Visit) -> None:
-    page = visit(hall, "/review", as_="Bo Lindqvist")
+    page = visit(hall, "/review")
+    page.get_by_role("button", name="Act as Bo Lindqvist").click()
+    expect(page.get_by_text("You act as Bo Lindqvist").first).to_be_visible(timeout=WAIT_MS)
+    settled(page)
     page.reload()
     expect(page.get_by_role("link", name="Bo Lindqvist · admin")).to_be_visible(timeout=WAIT_MS)
 

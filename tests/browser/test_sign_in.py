@@ -9,10 +9,11 @@ from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, expect
+from playwright.sync_api import BrowserContext, Page, expect
 
 from ledger.database import Database
 from tests.browser import oidc, stage
+from tests.browser.conftest import Views
 from tests.browser.gateway import gateway
 from tests.databases import Databases
 
@@ -45,11 +46,22 @@ def desk(databases: Databases) -> Iterator[Desk]:
 
 
 @pytest.fixture
-def person(chromium: Browser) -> Iterator[BrowserContext]:
-    """A browser of one's own."""
-    context = chromium.new_context(viewport={"width": 1280, "height": 800})
+def person(views: Views) -> Iterator[BrowserContext]:
+    """A browser of one's own, without cookies."""
+    yield from lent(views, "somebody")
+
+
+@pytest.fixture
+def somebody_else(views: Views) -> Iterator[BrowserContext]:
+    yield from lent(views, "somebody else")
+
+
+def lent(views: Views, way: str) -> Iterator[BrowserContext]:
+    context = views.profile(way)
     yield context
-    context.close()
+    context.set_extra_http_headers({})
+    for page in context.pages:
+        page.close()
 
 
 def opened(person: BrowserContext, url: str) -> Page:
@@ -81,7 +93,7 @@ def test_a_fresh_server_gives_nothing_but_the_way_in(desk: Desk, person: Browser
 
 
 def test_two_people_come_in_as_what_their_groups_say_and_go_out_again(
-    desk: Desk, person: BrowserContext, chromium: Browser
+    desk: Desk, person: BrowserContext, somebody_else: BrowserContext
 ) -> None:
     ana = opened(person, f"{desk.url}/events?source=shop")
     desk.provider.lets_in(ana, desk.provider.knows("ana", name="Ana Soto", groups=["desk"]))
@@ -91,14 +103,12 @@ def test_two_people_come_in_as_what_their_groups_say_and_go_out_again(
     cookies = {cookie["name"]: cookie for cookie in person.cookies()}
     assert cookies["_streamlit_user"]["httpOnly"] and "nottwice_way_back" not in cookies
 
-    others = chromium.new_context()
-    eve = opened(others, f"{desk.url}/review")
+    eve = opened(somebody_else, f"{desk.url}/review")
     desk.provider.lets_in(eve, desk.provider.knows("eve", name="Eve Horn", groups=["watch"]))
     expect(eve.get_by_role("link", name="Eve Horn · viewer")).to_be_visible()
     assert eve.get_by_role("link", name="Audit").count() == 0
-    tamper(others)
-    assert heading(opened(others, f"{desk.url}/review")) == "Sign in."
-    others.close()
+    tamper(somebody_else)
+    assert heading(opened(somebody_else, f"{desk.url}/review")) == "Sign in."
 
     ana.get_by_role("button", name="Sign out").click()
     ana.wait_for_url(f"{desk.provider.url}/**")
