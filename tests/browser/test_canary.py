@@ -12,8 +12,9 @@ from playwright.sync_api import Page, expect
 from ledger import actions, endings, payload
 from ledger.database import Database, Transaction
 from ledger.records import Email, Proposal
-from tests.browser.conftest import Hall
+from tests.browser.conftest import Hall, built
 from tests.browser.stage import WAIT_MS, settled
+from tests.databases import Databases
 from tests.fix_canary import Canary, canary
 from tests.fix_events import Ledger, delivery, unusable, worker
 from tests.fix_seed import House, rules
@@ -59,11 +60,24 @@ FOREIGN = """port => [...document.querySelectorAll('*')].filter(one =>
     || one.matches("a[href*=evil]")).map(one => one.outerHTML)"""
 
 
-@pytest.fixture
-def bird() -> Iterator[Canary]:
-    with canary() as made:
-        made.lives()
-        yield made
+class Strange(NamedTuple):
+    """A house in which a stranger wrote every word, and the server that its pages must not ask."""
+
+    hall: Hall
+    bird: Canary
+    words: str
+    ids: dict[str, int]
+
+
+UNCHANGED_S = 600.0  # nothing happens in this house: a page that is drawn anew says the same
+
+
+@pytest.fixture(scope="module")
+def strange(databases: Databases, held_port: int) -> Iterator[Strange]:
+    with canary() as bird, built(databases, held_port, UNCHANGED_S) as hall:
+        bird.lives()
+        words = bird.words()
+        yield Strange(hall, bird, words, fill(hall, words))
 
 
 def hostile(database: Database, text: str) -> dict[str, int]:
@@ -127,18 +141,22 @@ class Stop(NamedTuple):
 
 HEAD, FACTS, TABLE = "h1.nt-h1", "dl.nt-facts", "canvas"
 IN_SEND = (HEAD, "table.nt-ev", "dl.nt-mail", FACTS, "[data-testid='stText']")
-WALK = (
-    Stop("/overview", "h1"),
+DESK = (
     Stop("/review", TABLE, ("Second person ·", "Decided today ·")),
     Stop("/review?send={send}", HEAD, ("Tries ·", "Show the text", "The HTML part"), IN_SEND),
     Stop("/review?send={asked}", HEAD, ("looked at, and why",), ("[data-testid='stText']",)),
     Stop("/review?cause={send}", TABLE),
     Stop("/review?list=1", TABLE, ("looked at, and why",), ("[data-testid='stText']",)),
+)
+EVENTS = (
     Stop("/events", TABLE, ("Conflicts ·", "Quarantine ·")),
     Stop("/events?type=%3Cimg%20src=x%3E&source=![x](http://evil.example)&show=%3Cb%3E", "h1"),
     Stop("/events?event={event}", HEAD, ("Show the content", "The last error"), ("ol.nt-line",)),
     Stop("/events?conflict={conflict}", HEAD, ("Show both contents",), (FACTS,)),
     Stop("/events?quarantined={quarantined}", HEAD, ("Show the content",), (FACTS,)),
+)
+THE_REST = (
+    Stop("/overview", "h1"),
     Stop("/stuck?show=aside", TABLE, ("Open the oldest",)),
     Stop("/reprocess?run=1", "h1"),
     Stop("/reprocess?event={event}", "h1"),
@@ -148,19 +166,26 @@ WALK = (
 )
 
 
+@pytest.mark.parametrize("walk", [DESK, EVENTS, THE_REST], ids=["review", "events", "the rest"])
 def test_ui_01_no_screen_asks_a_stranger_for_anything_or_draws_what_they_wrote_as_markup(
-    alone: Hall, visit: Visit, bird: Canary
+    strange: Strange, visit: Visit, walk: tuple[Stop, ...]
 ) -> None:
-    words = bird.words()
-    ids, page, done = fill(alone, words), visit(alone, "/reprocess", as_="Bo Lindqvist"), list[str]()
+    hall, bird, done = strange.hall, strange.bird, list[str]()
+    page = visit(hall, "/me", as_="Bo Lindqvist")
     page.on("dialog", lambda dialog: done.append(dialog.message))
-    for stop in WALK:
-        page.goto(alone.url + stop.path.format_map(ids))
-        expect(page.locator(stop.ready).first).to_be_visible(timeout=WAIT_MS)
-        press(page, *stop.presses)
-        for place in stop.says:
-            assert payload.shown(words) in " ".join(page.locator(place).all_inner_texts()), (stop.path, place)
-        assert page.locator("[data-testid='stException']").count() == 0, stop.path
-        assert page.evaluate(FOREIGN, str(bird.port)) == [], stop.path
-        assert str(bird.port) not in page.title()
+    for stop in walk:
+        page.goto(hall.url + stop.path.format_map(strange.ids))
+        looked_at(page, stop, strange)
     assert done == [] and bird.heard == []
+
+
+def looked_at(page: Page, stop: Stop, strange: Strange) -> None:
+    """The page as it is once all that is folded is open: text, and nothing that was made or loaded by it."""
+    expect(page.locator(stop.ready).first).to_be_visible(timeout=WAIT_MS)
+    press(page, *stop.presses)
+    for place in stop.says:
+        said = " ".join(page.locator(place).all_inner_texts())
+        assert payload.shown(strange.words) in said, (stop.path, place)
+    assert page.locator("[data-testid='stException']").count() == 0, stop.path
+    assert page.evaluate(FOREIGN, str(strange.bird.port)) == [], stop.path
+    assert str(strange.bird.port) not in page.title()
