@@ -5,19 +5,15 @@ Plans are read twice: with fresh statistics, and with those of tables that were 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 
-import psycopg
 import pytest
-import sqlalchemy as sa
 
 from ledger import hints, notices
-from ledger.database import Database
 from ledger.embedded import Cluster
-from ledger.schema import migrate
 from ledger.views import notices as views_notices
 from tests.fix_events import Ledger
+from tests.fix_past import copy_of, database_with_a_past
 from tests.ledger.test_plans_events import plan, rolled_back
 
 pytestmark = pytest.mark.xdist_group("plans")
@@ -54,25 +50,19 @@ SELECT id, 'Notice from ix', 'It was delivered', 'sent', true, 'm' || id FROM no
 """
 
 
+@pytest.fixture(scope="module")
+def filled(cluster: Cluster) -> Iterator[Ledger]:
+    with database_with_a_past(cluster, "notices") as book:
+        for table in TABLES:
+            book.run(f"ALTER TABLE nottwice.{table} SET (autovacuum_enabled = off)")
+        book.run(FILL.format(sent=SENT, desk=DESK, strange=STRANGE))
+        yield book
+
+
 @pytest.fixture(scope="module", params=["analyzed", "never analyzed"])
-def past(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Ledger]:
-    name = f"notices_{os.getpid()}_{request.param_index}"
-    url = sa.make_url(cluster.url(database="postgres"))
-    with psycopg.connect(
-        host=str(url.query["host"]), port=5432, user="postgres", dbname="postgres", autocommit=True
-    ) as admin:
-        admin.execute(f"CREATE DATABASE {name}")
-        migrate(cluster.url(database=name))
-        with psycopg.connect(host=str(url.query["host"]), port=5432, user="postgres", dbname=name) as owner:
-            for table in TABLES:
-                owner.execute(f"ALTER TABLE nottwice.{table} SET (autovacuum_enabled = off)")
-            owner.execute(FILL.format(sent=SENT, desk=DESK, strange=STRANGE))
-            if request.param == "analyzed":
-                owner.execute(f"ANALYZE {', '.join('nottwice.' + table for table in TABLES)}")
-        database = Database(cluster.url(database=name))
-        yield Ledger(database)
-        database.close()
-        admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
+def past(cluster: Cluster, filled: Ledger, request: pytest.FixtureRequest) -> Iterator[Ledger]:
+    with copy_of(cluster, filled, *(TABLES if request.param == "analyzed" else ())) as book:
+        yield book
 
 
 def test_one_send_reads_its_own_notices(past: Ledger) -> None:
