@@ -30,6 +30,8 @@ RUN_HOME = "TESTS_RUN_HOME"  # handed by the controller to its xdist workers
 # A crash of the machine may cost a test run its data, but not the minutes.
 # Nor does anything happen in a test's database but what the test does: no statistics of a chance moment.
 FAST = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "autovacuum": "off"}
+# Room for the sessions that the lenders of all processes keep, while crowds of fifty race.
+FAST["max_connections"] = "400"
 # The same examples in every run, and no judgement about time: a busy machine is no fault of the code.
 settings.register_profile(
     "here", derandomize=True, database=None, deadline=None, suppress_health_check=[HealthCheck.too_slow]
