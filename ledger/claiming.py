@@ -9,7 +9,8 @@ from uuid import UUID
 from ledger import order
 from ledger.database import Transaction
 from ledger.front import EVERYWHERE, Front, kinds
-from ledger.records import ClaimedEvent, Event, EventLease, Mode, Run, Worker
+from ledger.records import ClaimedEvent, Deadline, Event, EventLease, Mode, Run, Worker
+from ledger.records.by_place import by_place
 
 ATTEMPTS_MAX = 5
 MODES = {mode.value: mode for mode in Mode}
@@ -91,8 +92,16 @@ def _claimed(
     *_: object,
 ) -> ClaimedEvent:
     """By place, in the order of the function's answer: this runs for every event."""
-    why = Run(MODES[mode], run, attempts, attempts_max)
-    event = Event(
+    why = _run(MODES[mode], run, attempts, attempts_max, Deadline())
+    event = _event(
         id_, namespace, source, type_, key, body, accepted_at, occurred_at, why, passed_over, overtaken_by
     )
-    return ClaimedEvent(EventLease(id_, token), event, attempts, attempts_max, alone, in_lane, was_due_at)
+    return _claimed_event(_lease(id_, token), event, attempts, attempts_max, alone, in_lane, was_due_at)
+
+
+_run, _event, _lease, _claimed_event = (
+    by_place(Run),
+    by_place(Event),
+    by_place(EventLease),
+    by_place(ClaimedEvent),
+)

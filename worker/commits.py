@@ -21,6 +21,7 @@ from ledger.database import Database, Transaction, sqlstate
 from ledger.driven import sent_ahead
 from ledger.errors import LeaseLost, Unavailable
 from ledger.records import ClaimedEvent
+from ledger.records.by_place import by_place
 from ledger.settings import Settings
 from ledger.states import EventState
 from worker import recomputing
@@ -39,6 +40,9 @@ AGAIN_S = 0.5
 ENDED_BY_THE_SERVER = frozenset({"25P03", "25P04"})
 CUTS_MAX = 3
 TRIES_MAX = 20
+
+
+_propose = by_place(Propose)
 
 
 class TooSlow(Exception):
@@ -146,7 +150,7 @@ class Commits:
 
     def _apply(self, tx: Transaction, one: InHand) -> Propose:
         one.begin(Stage.APPLYING, self.settings.worker.run_s_max)
-        propose = Propose(tx, one.claimed.event, self.settings)
+        propose = _propose(tx, one.claimed.event, self.settings, [], [])
         if one.handler.slow is None:
             faults.point("worker.in_handler")
         recomputing.carry_out(tx, one.handler, one.prepared, propose)
