@@ -33,12 +33,13 @@ class Claims:
     def rooms(self, running: int, waiting: int, group_s: float) -> list[Room]:
         """What there is room for while so many slow parts run, so many events wait for a group, and one takes so long.
 
-        While groups are quick, one more may wait: then a claim takes two at once, which costs little more than one.
+        While groups are quick, one whole group more may wait. A claim takes one at a time all the same: two at once would
+        be ended at once, and then nothing would run beside the next claim.
         """
         worker = self.settings.worker
         seats = worker.group_max - waiting
         if group_s < QUICK_S:
-            seats = 2 * worker.group_max - waiting if waiting <= worker.group_max else 0
+            seats = worker.group_max if waiting <= worker.group_max else 0
         return [(self._slow, worker.slots - running), (self._quick, seats)]
 
     def take(self, rooms: Sequence[Room], *, idle: bool) -> list[ClaimedEvent]:
