@@ -14,8 +14,8 @@ from typing import Any
 from dashboard import first_page, kept_files
 from dashboard.browser_rules import rules_for
 from dashboard.way_back import Way
-from ledger.admission import comes_from_proxy
 from ledger.settings.sign_in import is_loopback, origin_of
+from ledger.sign_in.admission import comes_from_proxy
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]

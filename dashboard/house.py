@@ -15,9 +15,10 @@ from datetime import UTC, datetime
 from functools import cached_property
 from typing import Generic, TypeVar
 
-from ledger import check, samples, views
+from ledger import check, views
 from ledger.database import Database, Transaction
 from ledger.errors import Misconfigured, TooSlow
+from ledger.figures import samples
 from ledger.records import Role
 from ledger.settings import Settings, load
 from ledger.views.events import within

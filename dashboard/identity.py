@@ -13,12 +13,12 @@ import streamlit as st
 
 from dashboard.house import House
 from dashboard.remembered import COOKIE
-from ledger import admission, people
-from ledger.admission import Admitted
-from ledger.deciding import DECIDERS
+from ledger.decisions.deciding import DECIDERS
 from ledger.errors import NotAdmitted
 from ledger.records import Person
 from ledger.settings import PersonSettings, ProxySettings, SignInSettings, load
+from ledger.sign_in import admission, people
+from ledger.sign_in.admission import Admitted
 
 
 @st.cache_resource(show_spinner=False)

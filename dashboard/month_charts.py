@@ -8,7 +8,7 @@ import plotly.graph_objects as go
 
 from dashboard.charts import CHART_PX, dress
 from dashboard.colours import PAGES, Mode
-from ledger.samples import Sample
+from ledger.figures.samples import Sample
 
 GB = 1e9
 DASHES = {

@@ -31,10 +31,13 @@ from dashboard.identity import (
     sign_out_url,
     signs_in_here,
 )
-from ledger import audit, check, resuming, reveals, samples, views
+from ledger import audit, check, views
+from ledger.accounts import resuming
 from ledger.database import Transaction
-from ledger.deciding import must_be_complete
+from ledger.decisions.deciding import must_be_complete
 from ledger.errors import AlreadyDecided, Declined, Incomplete, NotAdmitted, Stale, Unavailable
+from ledger.figures import samples
+from ledger.kept import reveals
 from ledger.records import Act, Decision
 from ledger.verdict import Finding
 from ledger.views import events as views_events

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dashboard.words import named
-from ledger.refusals import Refusal, Refused
+from ledger.figures.refusals import Refusal, Refused
 
 SHOWN_MAX = 3
 WORDS = {

@@ -21,8 +21,8 @@ from typing import Any
 
 from ledger import actions
 from ledger.action_keys import KeyValues
-from ledger.borrowed import borrowed
 from ledger.database import Transaction
+from ledger.database.borrowed import borrowed
 from ledger.errors import Unproposable
 from ledger.records import Email, Proposal, Proposed
 from ledger.settings import Settings
@@ -55,7 +55,7 @@ def propose(
 
     Raises NotInTransaction for a connection that commits by itself, Misconfigured for a kind that is not clear or a
     namespace nearly like a configured one, Unproposable for an e-mail that can never go out and an event that there is
-    not, and what `ledger.proposals.propose` raises; none of these has touched the transaction. Errors of the database are those of your
+    not, and what `proposals.propose` raises; none of these has touched the transaction. Errors of the database are those of your
     own driver.
     """
     tx = borrowed(connection)

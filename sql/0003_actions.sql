@@ -151,7 +151,7 @@ CREATE FUNCTION nottwice.part(value bytea) RETURNS bytea LANGUAGE sql IMMUTABLE 
     SELECT int8send(octet_length(value)::bigint) || value
 $$;
 
--- What an approval names and start() compares, as ledger/proposals.py request_digest() computes it; a test compares the two.
+-- What an approval names and start() compares, as ledger/actions/proposals.py request_digest() computes it; a test compares the two.
 CREATE FUNCTION nottwice.request_digest(provider text, account text, recipients text[], content bytea) RETURNS bytea
 LANGUAGE sql STABLE AS $$
     SELECT sha256(nottwice.part(convert_to(provider, 'UTF8')) || nottwice.part(convert_to(account, 'UTF8'))

@@ -4,7 +4,7 @@
 CREATE TABLE nottwice.notices (
     id           bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     account      text NOT NULL,
-    message_id   text NOT NULL,             -- as ledger/message_ids.py meeting_key() spells it
+    message_id   text NOT NULL,             -- as ledger/evidence/message_ids.py meeting_key() spells it
     recipient    text NOT NULL DEFAULT '',  -- the bare mailbox, in small letters; '': the provider names none, or it is over its time
     recipient_digest bytea NOT NULL,        -- tells recipients apart when their names are gone
     what         text NOT NULL CONSTRAINT what_became_of_it_is_known
@@ -26,7 +26,7 @@ CREATE INDEX messages_unmatched ON nottwice.messages (seen_at, account, message_
 CREATE INDEX actions_reference ON nottwice.actions (reference);
 CREATE INDEX actions_message ON nottwice.actions USING hash (message_id);
 
--- The bare mailbox of one address, as ledger/message_ids.py mailbox() finds it; a test compares the two.
+-- The bare mailbox of one address, as ledger/evidence/message_ids.py mailbox() finds it; a test compares the two.
 CREATE FUNCTION nottwice.mailbox(address text) RETURNS text LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS $$
     SELECT lower(btrim(coalesce(substring(btrim(address, E' \t\r\n') FROM '<([^<>]*)>$'), address), E' \t\r\n') COLLATE "C")
 $$;

@@ -97,7 +97,7 @@ GRANT SELECT (send_before, approval) ON nottwice.actions TO nottwice_viewer, not
 
 -- ── What became of messages ──────────────────────────────────────────────────────────────────────────
 
--- The order of a message's life, for what is told of one instant; ledger/notices.py has the same, and a test compares them.
+-- The order of a message's life, for what is told of one instant; ledger/evidence/notices.py has the same, and a test compares them.
 CREATE FUNCTION nottwice.place_in_life(what text) RETURNS integer LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT array_position(ARRAY['sent', 'delivered', 'bounced', 'complained', 'rejected'], what)
 $$;

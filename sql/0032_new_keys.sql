@@ -1,4 +1,4 @@
--- The idempotency key, as ledger/proposals.py provider_key() derives it; a test compares the two.
+-- The idempotency key, as ledger/actions/proposals.py provider_key() derives it; a test compares the two.
 CREATE FUNCTION nottwice.provider_key(namespace text, account text, key_digest bytea, generation integer) RETURNS text
 LANGUAGE sql STABLE AS $$
     SELECT rtrim(translate(encode(sha256(

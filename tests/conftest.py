@@ -17,10 +17,11 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from ledger import recovery, schema
+from ledger import schema
 from ledger.database import Database
 from ledger.embedded import Cluster
 from ledger.file_lock import held
+from ledger.work import recovery
 from tests import starts
 from tests.databases import TEMPLATE, Databases, as_login, connected
 

@@ -22,8 +22,8 @@ import psycopg
 import sqlalchemy as sa
 from sqlalchemy.pool import QueuePool
 
-from ledger.copied import SETTLED
 from ledger.database import Database
+from ledger.database.copied import SETTLED
 from ledger.embedded import PORT, Cluster
 
 Connection = psycopg.Connection[tuple[object, ...]]

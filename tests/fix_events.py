@@ -14,9 +14,10 @@ from uuid import UUID, uuid4
 import pytest
 import sqlalchemy as sa
 
-from ledger import inbox, recovery, work
+from ledger import inbox, work
 from ledger.database import Database
 from ledger.records import Acceptance, ClaimedEvent, Delivery, Unusable, Worker, digest_of
+from ledger.work import recovery
 
 T = TypeVar("T")
 WAIT_S = 15.0

@@ -9,8 +9,9 @@ from uuid import uuid4
 
 import pytest
 
-from ledger import hints, inbox, notices
-from ledger.notices import Notice, What
+from ledger import inbox
+from ledger.evidence import hints, notices
+from ledger.evidence.notices import Notice, What
 from ledger.records import Delivery, Role, digest_of
 from ledger.views import notices as views_notices
 from ledger.views.notices import Standing

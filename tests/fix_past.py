@@ -9,8 +9,8 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ledger.copied import SETTLED
 from ledger.database import Database
+from ledger.database.copied import SETTLED
 from ledger.embedded import Cluster
 from tests.databases import TEMPLATE, connected
 from tests.fix_events import Ledger

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from uuid import uuid4
 
-from ledger import people, seals
+from ledger.audit import seals
 from ledger.database import Database, Transaction
 from ledger.records import Role
+from ledger.sign_in import people
 
 # Hours ago, who, act, outcome, states before and after, what was known, why, what was looked at, detail.
 WHY = ("Customer wrote that nothing came", "Provider's own log")

@@ -9,7 +9,7 @@ from uuid import uuid4
 
 import pytest
 
-from ledger import audit, people, reprocess
+from ledger import audit, reprocess
 from ledger.database import Database, Transaction
 from ledger.errors import Declined
 from ledger.records import Act, Email, Event, Person, Role, Worker
@@ -18,6 +18,7 @@ from ledger.reprocess import planning as reprocess_planning
 from ledger.reprocess import requests as reprocess_requests
 from ledger.reprocess import running as reprocess_running
 from ledger.settings import processes as settings_processes
+from ledger.sign_in import people
 from worker.executor import Executor
 from worker.handlers import Handlers, Propose
 from worker.heartbeat import Heartbeat

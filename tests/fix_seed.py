@@ -13,7 +13,8 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from ledger import actions, answers
+from ledger import actions
+from ledger.actions import answers
 from ledger.database import Database
 from ledger.records import (
     Email,

@@ -9,7 +9,8 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from ledger import actions, answers, people
+from ledger import actions
+from ledger.actions import answers
 from ledger.database import Database, Transaction
 from ledger.records import (
     Accepted,
@@ -26,6 +27,7 @@ from ledger.records import (
     Unknown,
     Worker,
 )
+from ledger.sign_in import people
 from ledger.states import ActionState
 
 T = TypeVar("T")

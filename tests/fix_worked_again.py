@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
-from ledger import actions, people, reprocess
+from ledger import actions, reprocess
 from ledger.records import Act, Person, Proposal, Role
 from ledger.records.reprocess import RunMode, Wanted
 from ledger.settings.processes import ReprocessSettings
+from ledger.sign_in import people
 from tests.fix_events import Ledger, worker
 from tests.fix_record import PEOPLE
 from tests.fix_seed import RECEIPT, House, mail

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ledger import accounts, pauses
+from ledger import accounts
+from ledger.accounts import pauses
 from ledger.database import Database, Transaction
 from ledger.settings import Settings
 from worker.maintenance import BATCHES_MAX, ROWS_MAX, Duty

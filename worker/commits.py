@@ -16,10 +16,11 @@ from contextlib import suppress
 from itertools import count
 from uuid import UUID, uuid4
 
-from ledger import counters, faults, work
+from ledger import faults, work
 from ledger.database import Database, Transaction, sqlstate
-from ledger.driven import sent_ahead
+from ledger.database.driven import sent_ahead
 from ledger.errors import LeaseLost, Unavailable
+from ledger.figures import counters
 from ledger.records import ClaimedEvent
 from ledger.records.by_place import by_place
 from ledger.settings import Settings

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from urllib.parse import urlsplit
 
-from ledger import endpoints
+from ledger.accounts import endpoints
+from ledger.accounts.endpoints import Endpoint
 from ledger.database import Database, outside_transactions
-from ledger.endpoints import Endpoint
 from ledger.errors import LedgerError
 from ledger.records import Unanswered
 from ledger.settings import Settings

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 
-from ledger import order, reprocess, unhandled
+from ledger import reprocess
 from ledger.database import Database, Transaction
+from ledger.inbox import unhandled
 from ledger.settings import Settings
+from ledger.work import order
 from worker.maintenance import BATCHES_MAX, HOUR_S, Duty
 from worker.observer import note
 

@@ -8,8 +8,11 @@ from collections.abc import Callable, Set
 from dataclasses import dataclass
 from uuid import uuid4
 
-from ledger import actions, audit, counters, hints, rates, refusals, samples, work, workers
+from ledger import actions, audit, work, workers
+from ledger.actions import rates
 from ledger.database import Database, Transaction
+from ledger.evidence import hints
+from ledger.figures import counters, refusals, samples
 from ledger.records import Rescued
 from ledger.settings import WorkerSettings
 from worker.heartbeat import clock

@@ -12,9 +12,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
-from ledger import notices, payload
+from ledger import payload
 from ledger.database import Transaction
-from ledger.notices import Notice, What
+from ledger.evidence import notices
+from ledger.evidence.notices import Notice, What
 from ledger.records import Event
 from ledger.settings import Settings, SourceSettings
 from worker.handlers import Handlers, Kind, RetryLater, SetAside

@@ -9,9 +9,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 
-from ledger import faults, lookups
+from ledger import faults
 from ledger.database import Database, outside_transactions
 from ledger.errors import LedgerError
+from ledger.evidence import lookups
 from ledger.records import CannotBeAsked, Looked, LookUp, Unanswered, Worker
 from ledger.settings import Settings
 from worker.heartbeat import clock

@@ -15,7 +15,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from uuid import UUID, uuid4
 
-from ledger import actions, answers, faults, pauses, restored
+from ledger import actions, faults
+from ledger.accounts import pauses, restored
+from ledger.actions import answers
 from ledger.database import Database, outside_transactions, sqlstate
 from ledger.errors import Held, LeaseLost, LedgerError, MayNotStart
 from ledger.records import AttemptRef, ClaimedAction, NotSent, Outcome, Unknown, Worker

@@ -10,9 +10,9 @@ from dataclasses import asdict
 from pathlib import Path
 from uuid import UUID
 
-from ledger import restored
+from ledger.accounts import restored
+from ledger.accounts.restored import Mark
 from ledger.database import Database
-from ledger.restored import Mark
 from ledger.settings import Settings
 from worker.maintenance import Duty
 from worker.observer import note

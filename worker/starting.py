@@ -8,7 +8,7 @@ import socket
 import sys
 
 from ledger.errors import LedgerError
-from ledger.rehearsal import REHEARSE
+from ledger.running.rehearsal import REHEARSE
 from ledger.settings import load
 from worker import loading, notices, providers
 from worker.daemon import Daemon

@@ -10,7 +10,7 @@ import streamlit as st
 from dashboard import components, session
 from dashboard.screens.events_words import size
 from dashboard.words import clock_s, many
-from ledger.readable import CHARACTERS_MAX, CHARACTERS_SHOWN, HEX_BYTES_MAX, Readable, readable
+from ledger.kept.readable import CHARACTERS_MAX, CHARACTERS_SHOWN, HEX_BYTES_MAX, Readable, readable
 from ledger.views import review as views_review
 
 WHY = "Why do you read it? The audit keeps your words."

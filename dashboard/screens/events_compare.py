@@ -13,10 +13,10 @@ from dashboard import components, session
 from dashboard.screens import events_body
 from dashboard.screens.events_words import moment, size
 from dashboard.words import named
-from ledger import conflicts
 from ledger.errors import TooSlow
+from ledger.kept import conflicts
+from ledger.kept.readable import spelled, value_at, value_words
 from ledger.payload import Malformed, parse, shown
-from ledger.readable import spelled, value_at, value_words
 from ledger.views import kept as views_kept
 from ledger.views.kept import PATHS_MAX, Change, Conflict
 

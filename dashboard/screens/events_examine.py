@@ -9,7 +9,7 @@ import streamlit as st
 from dashboard import components, session
 from dashboard.screens.events_words import moment
 from dashboard.words import many
-from ledger import examining
+from ledger.kept import examining
 from ledger.views import kept as views_kept
 from ledger.views.kept import Quarantined
 

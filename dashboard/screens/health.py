@@ -13,7 +13,7 @@ from dashboard.house import CHARTS_EVERY
 from dashboard.screens import health_acts
 from dashboard.words import harmless, many
 from ledger.check import HEALTHY, Finding, Level, Line
-from ledger.samples import Sample
+from ledger.figures.samples import Sample
 
 TOLD_MAX = 5
 STATES: dict[Level, tuple[str, State]] = {

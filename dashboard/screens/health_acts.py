@@ -8,10 +8,10 @@ import streamlit as st
 
 from dashboard import components, session
 from dashboard.words import clock_s, many, named, span
-from ledger import restored, resuming
+from ledger.accounts import restored, resuming
+from ledger.accounts.pauses import Pause
 from ledger.check import Health
 from ledger.database import Transaction
-from ledger.pauses import Pause
 from ledger.records import Act
 
 SHOWN_MAX = 5

@@ -9,8 +9,8 @@ import streamlit as st
 from dashboard import components, session
 from dashboard.screens.sign_in import is_in, sign_out
 from dashboard.words import clock, named
-from ledger.admission import Admitted
 from ledger.payload import shown
+from ledger.sign_in.admission import Admitted
 
 LOOK_S = 60.0
 MAY = {

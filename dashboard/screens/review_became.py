@@ -9,7 +9,7 @@ import streamlit as st
 from dashboard import components, session
 from dashboard.colours import State
 from dashboard.words import clock, many, provider
-from ledger.notices import What
+from ledger.evidence.notices import What
 from ledger.verdict import VerdictWord
 from ledger.views import notices as views_notices
 from ledger.views.notices import Said, Standing

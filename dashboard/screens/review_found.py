@@ -26,7 +26,7 @@ POINTS = {OutcomeKind.ACCEPTED: "sent", OutcomeKind.REFUSED: "not_sent", Outcome
 # Our own codes for a try that no answer of the provider ended (worker/providers, worker/sender.py).
 NO_ANSWER = frozenset({"broken", "connect", "deadline", "lease", "lost", "no_message_id"})
 TRIES_SHOWN = 3
-NOTICE = "Notice from "  # how ledger/notices.py names where a webhook came from
+NOTICE = "Notice from "  # how ledger/evidence/notices.py names where a webhook came from
 LOG_LATE_MIN = 5  # how late a provider's own log may be
 AROUND = timedelta(minutes=1)
 
@@ -101,7 +101,7 @@ def _tries(send: Send) -> Iterator[tuple[str, str, str, str]]:
 
 def tried(attempt: Attempt) -> str:
     """What came of one try; the provider's own words stand in it. A code is for programs, so it stands in alone."""
-    if not attempt.number:  # supposed by a release: ledger/restored.py
+    if not attempt.number:  # supposed by a release: ledger/accounts/restored.py
         return "Nothing is written down; it may have gone out"
     if attempt.outcome is None:
         return "Its worker was stopped before the answer" if attempt.abandoned else "Under way"

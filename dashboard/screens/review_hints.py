@@ -9,9 +9,10 @@ import streamlit as st
 from dashboard import components, session
 from dashboard.screens.review_settled import show
 from dashboard.words import harmless, many, provider
-from ledger import adopting, decisions
-from ledger.adopting import Hint
+from ledger import decisions
 from ledger.database import Transaction
+from ledger.decisions import adopting
+from ledger.decisions.adopting import Hint
 from ledger.records import Act, Decision, Seen
 from ledger.views.review import Send
 

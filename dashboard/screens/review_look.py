@@ -9,8 +9,8 @@ import streamlit as st
 from dashboard import components, session
 from dashboard.screens import review_found
 from dashboard.words import clock_s, many, named, provider
-from ledger import lookups
 from ledger.database import Transaction
+from ledger.evidence import lookups
 from ledger.records import Act, LookedKind
 from ledger.views import lookups as views_lookups
 from ledger.views.lookups import Looks

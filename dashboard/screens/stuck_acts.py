@@ -27,10 +27,11 @@ from dashboard.screens.stuck_fits import (
 )
 from dashboard.screens.stuck_read import Kept
 from dashboard.words import harmless
-from ledger import by_two, recovery, retrying
+from ledger.cli import retrying
+from ledger.cli.retrying import Chosen
 from ledger.records import Role
-from ledger.retrying import Chosen
 from ledger.views.stuck_rows import Row, StuckSend
+from ledger.work import by_two, recovery
 
 # ── The bar ───────────────────────────────────────────────────────────────────────────────────────────
 

@@ -13,11 +13,12 @@ from dashboard import components, session
 from dashboard.screens import stuck_read, stuck_words
 from dashboard.screens.stuck_fits import AUDITED, Deed, done_words
 from dashboard.words import many
-from ledger import by_two, decisions
+from ledger import decisions
+from ledger.cli.retrying import Chosen
 from ledger.database import Transaction
 from ledger.records import Act, Seen
-from ledger.retrying import Chosen
 from ledger.views.stuck_rows import Row, StuckSend
+from ledger.work import by_two
 
 FEW = 25  # rows that are told one by one, and done without showing progress
 

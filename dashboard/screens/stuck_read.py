@@ -13,13 +13,13 @@ import streamlit as st
 
 from dashboard import paging, session
 from dashboard.screens.stuck_words import Pace
-from ledger import by_two, recovery
-from ledger.by_two import Request
 from ledger.database import Transaction
 from ledger.records import Person
 from ledger.views import stuck as views_stuck
 from ledger.views.stuck_found import SEGMENTS, Filter, Place, Segment
 from ledger.views.stuck_rows import Limits, Page, Row, Sizes
+from ledger.work import by_two, recovery
+from ledger.work.by_two import Request
 
 ROWS_SHOWN = paging.ROWS
 TEXT_MAX = 200

@@ -9,11 +9,11 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, Literal
 
+from ledger.audit.seals import seal as seal
+from ledger.audit.seals import unsealed as unsealed
 from ledger.database import Transaction
 from ledger.errors import AlreadyDecided
 from ledger.records import Act, Role
-from ledger.seals import seal as seal
-from ledger.seals import unsealed as unsealed
 
 Entity = Literal[
     "event",

@@ -15,8 +15,8 @@ from typing import Any, Protocol, TypeVar
 
 import sqlalchemy as sa
 
-from ledger import seals
 from ledger.audit import memory as audit_memory
+from ledger.audit import seals
 from ledger.audit.memory import ENDS_EARLY, Break, Mark, Verification
 from ledger.database import Transaction
 

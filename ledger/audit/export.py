@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal, TextIO
 
-from ledger import audit, spreadsheet
+from ledger import audit
 from ledger.audit import choice as audit_choice
+from ledger.audit import spreadsheet
 from ledger.audit.choice import Chosen
 from ledger.database import Transaction
 from ledger.errors import NotNow

@@ -18,7 +18,7 @@ from typing import Any
 from ledger.catch_up.file import Batch, Lines
 from ledger.catch_up.talk import Child
 from ledger.errors import Unavailable
-from ledger.processes import environment, module
+from ledger.running.processes import environment, module
 from ledger.settings import Settings
 from ledger.stopping import Stopped
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ledger.catch_up.place import Place
 from ledger.catch_up.talk import Child
 from ledger.errors import Unavailable
-from ledger.processes import environment, module
+from ledger.running.processes import environment, module
 from ledger.settings import Settings
 
 if TYPE_CHECKING:

@@ -22,8 +22,8 @@ from ledger.check.seen import Seen, see
 from ledger.database import Transaction
 from ledger.embedded import Cluster
 from ledger.errors import Misconfigured, Unavailable
-from ledger.processes import receiver
-from ledger.rehearsal import mistakes
+from ledger.running.processes import receiver
+from ledger.running.rehearsal import mistakes
 from ledger.settings import AlertSettings, Settings
 from ledger.terminal import plain
 

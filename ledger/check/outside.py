@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ledger import accounts, endpoints
+from ledger import accounts
+from ledger.accounts import endpoints
 from ledger.check.found import Finding, Level, Topic, critical, duration, warning
 from ledger.check.seen import Seen
-from ledger.refusals import Refusal
+from ledger.figures.refusals import Refusal
 from ledger.settings import AlertSettings
 from ledger.terminal import plain
 

@@ -7,14 +7,18 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from ledger import accounts, endpoints, pauses, refusals, restored, samples, status, strain
+from ledger import accounts
+from ledger.accounts import endpoints, pauses, restored
 from ledger.audit import memory as audit_memory
 from ledger.awake import as_viewer
+from ledger.check import strain
 from ledger.database import Transaction
+from ledger.figures import refusals, samples
 from ledger.retention import DUTY as PRUNING
 from ledger.retention import walk as retention_walk
 from ledger.settings import AlertSettings, Settings
 from ledger.verdict import IN_FLIGHT_MAX
+from ledger.views import status
 
 SILENT_NAMED_S = 600.0  # a process that is silent for longer is history
 

@@ -11,9 +11,9 @@ from ledger.errors import Declined, Misconfigured
 from ledger.terminal import EXIT_CODES, NOT_DONE, Command, number, plain, progress, sentences, tell
 
 if TYPE_CHECKING:
+    from ledger.cli.retrying import Chosen, Filter
     from ledger.database import Database
     from ledger.retention import Pruned
-    from ledger.retrying import Chosen, Filter
     from ledger.settings import Settings
 
 
@@ -50,7 +50,7 @@ def retry(
     [reprocess] second_person_above within an hour take two people: the first one's list waits as a request.
     """
     with sentences():
-        from ledger.retrying import Filter
+        from ledger.cli.retrying import Filter
         from ledger.settings import load
 
         if events and everything:
@@ -80,7 +80,7 @@ def retry(
 
 def _show(settings: Settings, wanted: Filter) -> int:
     from ledger.awake import visit
-    from ledger.retrying import not_set_aside
+    from ledger.cli.retrying import not_set_aside
 
     with visit(settings) as database:
         chosen, missing = _chosen(database, settings, wanted), not_set_aside(database, wanted.ids)
@@ -93,8 +93,8 @@ def _show(settings: Settings, wanted: Filter) -> int:
 
 def _chosen(database: Database, settings: Settings, wanted: Filter) -> list[Chosen]:
     """Those that are set aside and wanted. Where none is, a mistyped filter is told from an empty answer."""
-    from ledger.retrying import listed
-    from ledger.selections import refuse_mistyped
+    from ledger.cli.retrying import listed
+    from ledger.cli.selections import refuse_mistyped
 
     found = listed(database, wanted)
     if not found:
@@ -105,9 +105,9 @@ def _chosen(database: Database, settings: Settings, wanted: Filter) -> list[Chos
 
 
 def _retry(settings: Settings, wanted: Filter, who: str, reason: str) -> int:
-    from ledger import people
     from ledger.awake import visit
-    from ledger.retrying import ask_second, not_set_aside, put_back
+    from ledger.cli.retrying import ask_second, not_set_aside, put_back
+    from ledger.sign_in import people
 
     given = people.configured(settings, who)
     with visit(settings) as database, progress("trying again") as advance:
@@ -125,8 +125,9 @@ def _retry(settings: Settings, wanted: Filter, who: str, reason: str) -> int:
 
 
 def _agree(settings: Settings, request_id: int, who: str, reason: str) -> int:
-    from ledger import people, retrying
     from ledger.awake import visit
+    from ledger.cli import retrying
+    from ledger.sign_in import people
 
     given = people.configured(settings, who)
     with visit(settings) as database, progress("carrying out") as advance:

@@ -124,7 +124,7 @@ def export(
             raise Misconfigured("Say who hands it out: --as EMAIL, an auditor or admin of [console] people.")
         form_ = _form(form, file)
     with sentences(), _record() as (settings, database):
-        from ledger import people
+        from ledger.sign_in import people
 
         given = people.configured(settings, who)
         by = database.run(lambda tx: people.local(tx, given))
@@ -158,9 +158,10 @@ def _checking(settings: Settings, database: Database, who: str) -> Act:
     """Who checks, in this person's name. Exits where this person may not; the try is on record."""
     from uuid import uuid4
 
-    from ledger import audit, people
+    from ledger import audit
     from ledger.audit.memory import CHECKED
     from ledger.records import Act
+    from ledger.sign_in import people
     from ledger.views.audit import must_check
 
     given = people.configured(settings, who)

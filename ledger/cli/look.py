@@ -16,13 +16,13 @@ def status(
     """Say how the ledger stands: events and actions by state, what waits, who works."""
     with sentences():
         from ledger.settings import load
-        from ledger.status import read
+        from ledger.views.status import read
 
         found = read(load())
     if as_json:
         tell(json.dumps(found))
         return
-    from ledger.words import status_table
+    from ledger.cli.words import status_table
 
     draw(status_table(found))
 

@@ -10,7 +10,7 @@ from ledger.errors import Declined, Misconfigured
 from ledger.terminal import NOT_DONE, Command, plain, sentences, tell
 
 if TYPE_CHECKING:
-    from ledger.restored import Held
+    from ledger.accounts.restored import Held
     from ledger.settings import Settings
 
 
@@ -39,7 +39,7 @@ def release(
 
 
 def _show(settings: Settings) -> bool:
-    from ledger import restored
+    from ledger.accounts import restored
     from ledger.awake import as_viewer, visit
     from ledger.database import Transaction
 
@@ -62,9 +62,11 @@ def _show(settings: Settings) -> bool:
 def _release(settings: Settings, who: str, reason: str, *, whole: bool) -> bool:
     from uuid import uuid4
 
-    from ledger import audit, people, restored
+    from ledger import audit
+    from ledger.accounts import restored
     from ledger.awake import visit
     from ledger.records import Act
+    from ledger.sign_in import people
 
     given = people.configured(settings, who)
     with visit(settings) as database:

@@ -105,7 +105,7 @@ def _reprocess(wanted: Wanted, who: str, reason: str, list_: str, as_json: bool,
 
 def _planned(settings: Settings, database: Database, wanted: Wanted, role: Any) -> Plan:
     from ledger import reprocess as engine
-    from ledger.selections import refuse_mistyped
+    from ledger.cli.selections import refuse_mistyped
 
     with progress("looking through events") as advance, refusals():
         made = engine.plan(database, wanted, role, once_ever=settings.once_ever, advance=advance)

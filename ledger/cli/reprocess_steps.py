@@ -127,8 +127,8 @@ def _reveal(database: Database, finding: int, person: Person | None, reason: str
     from uuid import uuid4
 
     from ledger.cli.reprocess_words import text_lines
+    from ledger.kept.reveals import reveal
     from ledger.records import Act
-    from ledger.reveals import reveal
 
     if person is None:
         raise Misconfigured(SAY_WHO)
@@ -140,9 +140,9 @@ def _reveal(database: Database, finding: int, person: Person | None, reason: str
 
 @contextmanager
 def visited(who: str) -> Iterator[tuple[Settings, Database, Person | None]]:
-    from ledger import people
     from ledger.awake import visit
     from ledger.settings import load
+    from ledger.sign_in import people
 
     settings = load()
     given = people.configured(settings, who) if who else None

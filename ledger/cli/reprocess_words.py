@@ -8,7 +8,7 @@ from typing import Any
 
 from ledger.audit.words import span
 from ledger.errors import Misconfigured
-from ledger.readable import readable
+from ledger.kept.readable import readable
 from ledger.records.reprocess import Asked, Listed, Plan, RunMode, RunState, Wanted
 from ledger.settings import Settings
 from ledger.states import EventState

@@ -10,7 +10,7 @@ from ledger.errors import Declined, Misconfigured
 from ledger.terminal import NOT_DONE, Command, plain, sentences, tell
 
 if TYPE_CHECKING:
-    from ledger.pauses import Pause
+    from ledger.accounts.pauses import Pause
     from ledger.settings import Settings
 
 
@@ -50,7 +50,7 @@ def _show(settings: Settings) -> bool:
 
 
 def _standing(settings: Settings) -> list[Pause]:
-    from ledger import pauses
+    from ledger.accounts import pauses
     from ledger.awake import as_viewer, visit
     from ledger.database import Transaction
 
@@ -65,9 +65,11 @@ def _standing(settings: Settings) -> list[Pause]:
 def _resume(settings: Settings, account: str, who: str, reason: str) -> bool:
     from uuid import uuid4
 
-    from ledger import audit, people, resuming
+    from ledger import audit
+    from ledger.accounts import resuming
     from ledger.awake import visit
     from ledger.records import Act
+    from ledger.sign_in import people
 
     given = people.configured(settings, who)
     chosen = next((one for one in _standing(settings) if one.account == account), None)

@@ -20,9 +20,9 @@ def demo() -> None:
     its work being taken over. The next start finds its data again.
     """
     with sentences():
-        from ledger import demo as chain
+        from ledger.cli.words import demo_banner
+        from ledger.running import demo as chain
         from ledger.running import keep_running
-        from ledger.words import demo_banner
 
         settings = chain.prepare()
         services = chain.services(settings)
@@ -36,10 +36,10 @@ def up() -> None:
     NOTTWICE_HOME and stopped at the end. SIGHUP makes receiver and workers read configuration and secrets again.
     """
     with sentences():
-        from ledger.processes import services
+        from ledger.cli.words import up_banner
         from ledger.running import keep_running
+        from ledger.running.processes import services
         from ledger.settings import load
-        from ledger.words import up_banner
 
         settings = load()
         keep_running(settings, services(settings), tell, lambda: draw(up_banner(settings)))
@@ -84,8 +84,7 @@ def console() -> None:
     Where they sign in is said in [console.sign_in] or [console.proxy], and as what in [console.roles]: docs/sign-in.md.
     """
     with sentences():
-        from ledger import processes
-        from ledger.running import check_database, make_home
+        from ledger.running import check_database, make_home, processes
         from ledger.settings import load
 
         settings = load()
@@ -118,7 +117,7 @@ def simulate(
     """
     with sentences():
         from ledger.settings import load
-        from ledger.simulate import send
+        from ledger.simulated.simulate import send
 
         settings = load()
         report = send(settings, source, copies=copies, burst=burst, file=file)
@@ -127,7 +126,7 @@ def simulate(
 
 def _become(module: str) -> NoReturn:
     """This process becomes the other one, so that signals and exit codes are its own."""
-    from ledger import processes
+    from ledger.running import processes
 
     os.execv(sys.executable, processes.module(module))  # noqa: S606 - no shell is wanted
 

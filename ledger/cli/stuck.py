@@ -59,7 +59,7 @@ def _run(deed: Deed, events: list[int], who: str, reason: str, *, dry_run: bool)
 
 def _show(settings: Settings, deed: Deed, ids: list[int]) -> int:
     from ledger.awake import visit
-    from ledger.retrying import named
+    from ledger.cli.retrying import named
 
     with visit(settings) as database:
         chosen, refused = named(database, deed.audited, ids)
@@ -71,9 +71,9 @@ def _show(settings: Settings, deed: Deed, ids: list[int]) -> int:
 
 
 def _act(settings: Settings, deed: Deed, ids: list[int], who: str, reason: str) -> int:
-    from ledger import people
     from ledger.awake import visit
-    from ledger.retrying import ask_second, named, put_back
+    from ledger.cli.retrying import ask_second, named, put_back
+    from ledger.sign_in import people
 
     given = people.configured(settings, who)
     with visit(settings) as database, progress(deed.audited) as advance:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ledger.terminal import plain, tell
 
 if TYPE_CHECKING:
-    from ledger.retrying import Chosen, Tried
+    from ledger.cli.retrying import Chosen, Tried
 
 SAME_MAX = 20
 

@@ -20,6 +20,7 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from ledger.database import Database
+from ledger.figures.refusals import Refusal
 from ledger.payload import Malformed
 from ledger.receiver.accepted import OK, proof
 from ledger.receiver.arriving import as_refusal, headers_of, time_for
@@ -33,7 +34,6 @@ from ledger.receiver.refused import RETRY_AFTER, Refused, Refuser, not_stored
 from ledger.receiver.sources import adapters
 from ledger.receiver.sources.adapter import Adapter, Arrival, Forged, Item
 from ledger.receiver.store import Store
-from ledger.refusals import Refusal
 from ledger.settings import Settings
 
 WEBHOOKS = "/webhooks/"

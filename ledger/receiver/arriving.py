@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from ledger.figures.refusals import Refusal
 from ledger.payload import Malformed
 from ledger.receiver.refused import Refused
 from ledger.receiver.sources.adapter import Adapter, Forged, Headers
 from ledger.receiver.visit import Fields
-from ledger.refusals import Refusal
 
 FIELDS_JOINED = ", "
 SHARE_OF_WAIT = 0.8  # of what a sender waits; the rest is for the way there and back

@@ -8,7 +8,7 @@ from threading import Lock
 
 from starlette.requests import Request
 
-from ledger.refusals import Refusal
+from ledger.figures.refusals import Refusal
 from ledger.settings import ReceiverSettings
 
 SMALL_BYTES_MAX = (

@@ -20,6 +20,7 @@ from ledger.catch_up import runs as catch_up_runs
 from ledger.catch_up.talk import Answer, Question, serve
 from ledger.database import Database
 from ledger.errors import LedgerError, Misconfigured
+from ledger.inbox.standing import find_standing
 from ledger.payload import Malformed
 from ledger.receiver import handed_in, storing
 from ledger.receiver.sources import adapters
@@ -27,7 +28,6 @@ from ledger.receiver.sources.adapter import Adapter, Item
 from ledger.receiver.writer import Writer
 from ledger.records import Acceptance, AcceptanceKind, Delivery
 from ledger.settings import Settings, load
-from ledger.standing import find_standing
 
 DAY_S = 86_400.0
 # What a look calls an event that stands already; a look at its key does not store what storing would.

@@ -7,9 +7,9 @@ import asyncio
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 
-from ledger import examining
 from ledger.database import Database
-from ledger.examining import Asked, Result
+from ledger.kept import examining
+from ledger.kept.examining import Asked, Result
 from ledger.payload import Malformed
 from ledger.receiver import handed_in, storing
 from ledger.receiver.log import note

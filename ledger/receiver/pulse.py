@@ -9,11 +9,12 @@ from concurrent.futures import Executor
 from functools import partial
 from uuid import uuid4
 
-from ledger import refusals, workers
+from ledger import workers
 from ledger.database import Database, Transaction
+from ledger.figures import refusals
+from ledger.figures.refusals import Refusal
 from ledger.receiver.log import note
 from ledger.records import Worker
-from ledger.refusals import Refusal
 from ledger.settings import Settings
 
 COUNTS_EVERY_S = 1.0

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from starlette.responses import Response
 
 from ledger.errors import LedgerError
+from ledger.figures.refusals import Refusal
 from ledger.receiver.accepted import OK, proof
 from ledger.receiver.arriving import as_refusal, time_for
 from ledger.receiver.body import Hand, Hands, TooMuch
@@ -22,7 +23,6 @@ from ledger.receiver.sources.together import Found, read_together
 from ledger.receiver.store import Store
 from ledger.receiver.visit import Visit
 from ledger.receiver.waiting import Outcome, Patience, Waiting
-from ledger.refusals import Refusal
 
 TOGETHER_MAX = 32  # so many are a batch: it sets out before more are read
 log = logging.getLogger(__name__)

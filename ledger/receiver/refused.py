@@ -8,10 +8,10 @@ from starlette.exceptions import HTTPException
 from starlette.responses import PlainTextResponse, Response
 
 from ledger.errors import LedgerError
+from ledger.figures.refusals import Refusal
 from ledger.receiver.log import note
 from ledger.receiver.pulse import Tally
 from ledger.receiver.sources.adapter import Adapter
-from ledger.refusals import Refusal
 
 REFUSED = "not accepted\n"
 RETRY_AFTER = {"Retry-After": "5"}

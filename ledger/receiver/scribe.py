@@ -13,12 +13,12 @@ from uuid import uuid4
 from sqlalchemy.exc import DBAPIError
 
 from ledger import database, faults, inbox
-from ledger.asking import awaited, statement
+from ledger.database.asking import awaited, statement
+from ledger.database.session import Session
 from ledger.errors import Unavailable
 from ledger.receiver.sources.adapter import Item
 from ledger.receiver.writer import HURRY, TRIES_MAX, limits
 from ledger.records import Acceptance
-from ledger.session import Session
 
 
 class Scribe:

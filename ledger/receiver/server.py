@@ -22,11 +22,11 @@ import uvicorn
 
 from ledger import hangups
 from ledger.errors import LedgerError, Misconfigured
-from ledger.processes import unusable
 from ledger.receiver.app import Door
 from ledger.receiver.log import Lines, flush, note
 from ledger.receiver.sources import adapters
 from ledger.receiver.wire import Protocol
+from ledger.running.processes import unusable
 from ledger.settings import Settings, load
 
 BACKLOG = 2048

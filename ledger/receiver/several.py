@@ -9,13 +9,13 @@ from __future__ import annotations
 import socket
 from collections.abc import Sequence
 
-from ledger import processes
-from ledger.processes import RECEIVER, Service
 from ledger.receiver.log import note
 from ledger.receiver.server import listen
 from ledger.receiver.sources import adapters
+from ledger.running import processes
+from ledger.running.processes import RECEIVER, Service
+from ledger.running.supervisor import Supervisor
 from ledger.settings import Settings
-from ledger.supervisor import Supervisor
 
 SHARED = "--socket="  # an argument: the number of the socket that a receiver inherits
 

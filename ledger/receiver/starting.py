@@ -9,7 +9,7 @@ from ledger.receiver.memory import return_large_blocks
 from ledger.receiver.server import serve
 from ledger.receiver.several import serve_several, shared_socket
 from ledger.receiver.sources import mistakes
-from ledger.rehearsal import CANNOT_START, REHEARSE
+from ledger.running.rehearsal import CANNOT_START, REHEARSE
 from ledger.settings import Settings, load
 
 

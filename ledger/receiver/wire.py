@@ -11,11 +11,11 @@ from typing import Any
 
 import httptools
 
+from ledger.figures.refusals import Refusal
 from ledger.receiver.head import HEAD_BYTES_MAX, TooLarge, require_a_short_head
 from ledger.receiver.pulse import Tally
 from ledger.receiver.refused import REFUSED
 from ledger.receiver.short_way import ShortWayProtocol
-from ledger.refusals import Refusal
 
 
 def _answer(status_line: str) -> bytes:

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from ledger import audit
 from ledger.database import Transaction
-from ledger.deciding import first, must_be_somebody_else
+from ledger.decisions.deciding import first, must_be_somebody_else
 from ledger.errors import AlreadyDecided, Incomplete, NotAllowed, NotNow, Stale
 from ledger.records import Act, Role
 from ledger.records.reprocess import RunMode, RunState

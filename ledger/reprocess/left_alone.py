@@ -6,8 +6,8 @@ since. It would wait as long as its key is kept, and be closed as if nobody had 
 
 from __future__ import annotations
 
-from ledger import order
 from ledger.database import Transaction
+from ledger.work import order
 
 REASON = "No worker handles its kind any more. It was not worked again; it stands as before."
 

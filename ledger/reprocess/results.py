@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from ledger import proposals
+from ledger.actions import proposals
+from ledger.actions.proposals import Rendered
 from ledger.database import Transaction
-from ledger.proposals import Rendered
 from ledger.records import Proposal, Proposed, digest_of
 from ledger.records.reprocess import Found, RunMode
 from ledger.states import ActionState

@@ -11,10 +11,11 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from ledger import judging, proposals
+from ledger import judging
+from ledger.actions import proposals
+from ledger.actions.proposals import Rendered
 from ledger.database import Transaction
 from ledger.errors import Misconfigured
-from ledger.proposals import Rendered
 from ledger.records import KindRules, Proposal
 from ledger.records.reprocess import RowState
 from ledger.reprocess import stages as reprocess_stages

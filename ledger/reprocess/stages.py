@@ -16,7 +16,7 @@ from ledger import audit
 from ledger.database import Transaction
 from ledger.records import Act, Person, Role
 from ledger.records.reprocess import RowState
-from ledger.recovery import NO_RESULT
+from ledger.work.recovery import NO_RESULT
 
 CLOSE_ENDED = """
 UPDATE nottwice.reprocess_rows w SET state = 'failed', ended_at = now(), reason = coalesce(

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from functools import partial
 from time import monotonic as clock
 
-from ledger import counters, refusals
 from ledger.database import Database, Transaction
+from ledger.figures import counters, refusals
 from ledger.retention.actions import STRANGERS, STRANGERS_COUNTED
 from ledger.retention.rules import Rule
 from ledger.retention.walk import RULES, Overdue, Walk, overdue

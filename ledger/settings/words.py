@@ -15,7 +15,7 @@ from typing import Any, get_args
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from ledger.toml_lines import line_of
+from ledger.settings.toml_lines import line_of
 
 TYPES = {
     "string_type": "a text in quotes",

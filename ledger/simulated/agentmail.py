@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from ledger import examples
 from ledger.settings import SourceSettings
-from ledger.simulated import Sending
+from ledger.simulated import Sending, examples
 from ledger.simulated.svix import headers_under
 from ledger.simulated.svix import new_secret as new_secret
 

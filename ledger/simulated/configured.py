@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlencode
 
-from ledger import examples, payload
+from ledger import payload
 from ledger.settings import SourceSettings
-from ledger.simulated import Sending
+from ledger.simulated import Sending, examples
 
 SECRET_BYTES = 32
 CONTENT_TYPES = {

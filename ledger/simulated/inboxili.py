@@ -6,9 +6,8 @@ import hashlib
 import hmac
 import secrets
 
-from ledger import examples
 from ledger.settings import SourceSettings
-from ledger.simulated import Sending
+from ledger.simulated import Sending, examples
 
 KIND = "inboxili"
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from ledger import adopting, audit, judging
+from ledger import audit, judging
 from ledger.database import Transaction
-from ledger.deciding import change, changed, may_decide, must_be_in_time
-from ledger.decisions import TARGETS, WORDS, must_be_harmless
+from ledger.decisions import TARGETS, WORDS, adopting, must_be_harmless
+from ledger.decisions.deciding import change, changed, may_decide, must_be_in_time
 from ledger.errors import Declined, NotNow
-from ledger.message_ids import meeting_key
+from ledger.evidence.message_ids import meeting_key
 from ledger.records import Act, Decision, Evidence, PointsTo
 from ledger.records.together import Listed
 from ledger.states import ActionState

@@ -9,8 +9,8 @@ import sqlalchemy as sa
 
 from ledger import audit
 from ledger.database import Transaction
-from ledger.deciding import first, may_decide, must_be_complete, must_be_somebody_else
 from ledger.decisions import WORDS
+from ledger.decisions.deciding import first, may_decide, must_be_complete, must_be_somebody_else
 from ledger.errors import NotNow
 from ledger.records import Act, Decision, Person, Seen
 from ledger.records.together import Listed, ListState, Shared, Terms

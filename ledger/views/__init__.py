@@ -8,9 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from ledger import endpoints, pauses, refusals, restored
+from ledger.accounts import endpoints, pauses, restored
 from ledger.database import Transaction
-from ledger.refusals import Refused
+from ledger.figures import refusals
+from ledger.figures.refusals import Refused
 from ledger.views.kept import COUNTED_MAX
 
 LEASES_MAX = 200

@@ -8,8 +8,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from ledger import seals
-from ledger.audit import Entity
+from ledger.audit import Entity, seals
 from ledger.audit import choice as audit_choice
 from ledger.audit import memory as audit_memory
 from ledger.audit.choice import Chosen, Outcome, Place

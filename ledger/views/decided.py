@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from ledger.database import Transaction
-from ledger.rows import made
+from ledger.database.rows import made
 
 CONTRADICTED_DAYS = 7  # for how long it is told
 Place = tuple[datetime, int]  # time and number of the entry where a page ends

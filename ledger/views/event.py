@@ -10,8 +10,8 @@ from datetime import datetime
 from typing import Any
 
 from ledger.database import Transaction
-from ledger.rows import made
-from ledger.unhandled import HANDLED
+from ledger.database.rows import made
+from ledger.inbox.unhandled import HANDLED
 
 PARTS_MAX = 200
 

@@ -14,9 +14,9 @@ from datetime import datetime
 from sqlalchemy.exc import DBAPIError
 
 from ledger.database import Transaction, sqlstate
+from ledger.database.rows import made
 from ledger.errors import TooSlow
-from ledger.rows import made
-from ledger.unhandled import HANDLED
+from ledger.inbox.unhandled import HANDLED
 from ledger.views.found import Filter, Place, found, is_cut
 
 LIMIT_S = 2.0

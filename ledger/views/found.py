@@ -12,8 +12,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from ledger.database import Transaction
+from ledger.inbox.unhandled import HANDLED
 from ledger.states import EventState
-from ledger.unhandled import HANDLED
 
 KEYS_LOOKED_AT_MAX = 10_001  # of those with one beginning, before the other filters are applied
 KEY_CHARACTERS_INDEXED = 60  # as in nottwice.known_as

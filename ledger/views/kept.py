@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from ledger.database import Transaction
-from ledger.rows import made
+from ledger.database.rows import made
 
 COUNTED_MAX = 10_000
 PATHS_MAX = 200

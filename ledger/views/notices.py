@@ -15,8 +15,8 @@ from typing import Any
 import sqlalchemy as sa
 
 from ledger.database import Transaction
-from ledger.message_ids import meeting_key
-from ledger.notices import What
+from ledger.evidence.message_ids import meeting_key
+from ledger.evidence.notices import What
 
 LIFE = {what: place for place, what in enumerate(What)}
 

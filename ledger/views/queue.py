@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Literal
 
 from ledger.database import Transaction
-from ledger.rows import made
+from ledger.database.rows import made
 
 Segment = Literal["uncertain", "to_approve", "second_person"]
 Place = tuple[bool, int, datetime, int]  # where a page of the queue ends

@@ -11,10 +11,10 @@ from uuid import UUID
 import sqlalchemy as sa
 
 from ledger.database import Transaction
+from ledger.database.rows import made
 from ledger.records import Role
 from ledger.records.reprocess import Found, RowState, RunMode, RunState
 from ledger.reprocess.repeats import SEES_RECIPIENTS, changed_since_listed
-from ledger.rows import made
 
 PAGE = 500
 

@@ -13,7 +13,7 @@ from typing import Any, TypeVar, cast
 
 import sqlalchemy as sa
 
-from ledger import answers
+from ledger.actions import answers
 from ledger.database import Transaction
 from ledger.records import Attempt, Evidence, Policy, Role
 from ledger.settings.providers import LABELS

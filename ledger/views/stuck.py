@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ledger import pauses, restored
+from ledger.accounts import pauses, restored
 from ledger.database import Transaction
-from ledger.rows import made
+from ledger.database.rows import made
 from ledger.views.stuck_found import SEGMENTS, Filter, Place, Segment, counts, found, values
 from ledger.views.stuck_rows import (
     COUNTED_MAX,

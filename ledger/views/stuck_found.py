@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from ledger.unhandled import HANDLED
+from ledger.inbox.unhandled import HANDLED
 
 Kind = Literal["event", "send"]
 Segment = Literal["past", "aside", "unhandled", "waiting"]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from ledger.pauses import Pause
+from ledger.accounts.pauses import Pause
 from ledger.views.stuck_found import Place
 
 COUNTED_MAX = 10_000

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from ledger.database import Transaction
-from ledger.rows import made
+from ledger.database.rows import made
 from ledger.together import LIST_MAX
 
 SHARED_MIN = 5  # fewer are decided one by one

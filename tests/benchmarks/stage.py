@@ -24,11 +24,11 @@ import psycopg
 import sqlalchemy as sa
 
 from ledger import inbox, schema
-from ledger.copied import SETTLED
 from ledger.database import Database
+from ledger.database.copied import SETTLED
 from ledger.embedded import Cluster
 from ledger.records import Delivery, digest_of
-from ledger.supervisor import answers
+from ledger.running.supervisor import answers
 
 ROOT = Path(__file__).parents[2]
 PEERS_PYTHON = ROOT / ".venv-peers" / "bin" / "python"

@@ -10,10 +10,10 @@ import psycopg
 import pytest
 
 from ledger import work
-from ledger.claiming import CLAIM
 from ledger.database import Database, Transaction, connect_options
-from ledger.front import EVERYWHERE, Front, kinds
 from ledger.records import Worker
+from ledger.work.claiming import CLAIM
+from ledger.work.front import EVERYWHERE, Front, kinds
 from tests.benchmarks import claim_flat, held, past, recovery
 from tests.fix_worker import Workshop
 

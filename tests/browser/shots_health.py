@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from playwright.sync_api import Page
 
-from ledger import pauses
+from ledger.accounts import pauses
 from ledger.database import Database
 from tests.browser.shots import Album, Ids, Shot
 from tests.browser.stage import settled

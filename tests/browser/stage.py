@@ -15,8 +15,8 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, Page, ViewportSize, sync_playwright
 
-from ledger.processes import console as console_service
-from ledger.processes import make_folders
+from ledger.running.processes import console as console_service
+from ledger.running.processes import make_folders
 from ledger.settings import load
 from tests import starts
 

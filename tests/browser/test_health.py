@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from playwright.sync_api import Page, expect
 
-from ledger import pauses
+from ledger.accounts import pauses
 from tests.browser.conftest import Hall
 from tests.browser.stage import WAIT_MS, settled
 

@@ -9,9 +9,9 @@ from email.policy import Policy
 
 import pytest
 
-from ledger.message_ids import in_headers
+from ledger.evidence.message_ids import in_headers
+from ledger.kept.readable import readable
 from ledger.payload.form import read
-from ledger.readable import readable
 from tests import fix_receiver as fix
 from tests.fix_receiver import Door
 

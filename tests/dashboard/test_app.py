@@ -9,10 +9,11 @@ from streamlit import config
 from streamlit.testing.v1 import AppTest
 
 from dashboard.screens.overview import _workers, answer
-from ledger import endpoints, pauses, refusals
+from ledger.accounts import endpoints, pauses
+from ledger.accounts.endpoints import Endpoint, Off
 from ledger.database import Transaction
-from ledger.endpoints import Endpoint, Off
-from ledger.refusals import Refusal
+from ledger.figures import refusals
+from ledger.figures.refusals import Refusal
 from ledger.views import Snapshot
 from tests.dashboard.conftest import App
 from tests.fix_seed import RECEIPT, House, desk, full, mail

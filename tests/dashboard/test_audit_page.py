@@ -10,12 +10,14 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from dashboard.screens.audit import whole_or_not
-from ledger import audit, people, seals
+from ledger import audit
 from ledger.audit import check as audit_check
 from ledger.audit import memory as audit_memory
+from ledger.audit import seals
 from ledger.audit.memory import Break, Check
 from ledger.database import Database
 from ledger.records import Act, Person, Role
+from ledger.sign_in import people
 from ledger.views.audit import Standing
 from tests.dashboard.conftest import App
 from tests.fix_seed import RECEIPT, House, mail

@@ -11,9 +11,11 @@ from typer.testing import CliRunner
 
 from dashboard import session
 from dashboard.screens.health import as_title
-from ledger import pauses, samples, workers
+from ledger import workers
+from ledger.accounts import pauses
 from ledger.check import Topic
 from ledger.cli import app as cli
+from ledger.figures import samples
 from ledger.records import Worker
 from tests.dashboard.conftest import App
 from tests.dashboard.test_app import titles

@@ -9,8 +9,10 @@ from uuid import uuid4
 from streamlit.testing.v1 import AppTest
 
 from dashboard.words import span
-from ledger import answers, decisions, people
+from ledger import decisions
+from ledger.actions import answers
 from ledger.records import Act, Evidence, PointsTo, Role, Seen
+from ledger.sign_in import people
 from tests.dashboard.conftest import App
 from tests.fix_seed import RECEIPT, House, mail
 

@@ -9,8 +9,8 @@ from streamlit.testing.v1 import AppTest
 
 from dashboard.screens.review_found import can_be_asked
 from dashboard.screens.review_look import _waits_for
-from ledger import lookups
 from ledger.database import Database
+from ledger.evidence import lookups
 from ledger.records import Answered, CannotBeAsked, Looked, LookUp, PointsTo, Sighting, Unanswered
 from ledger.settings import ProviderSettings
 from ledger.views.lookups import Looks

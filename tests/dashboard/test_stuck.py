@@ -9,9 +9,10 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from dashboard import session
-from ledger import by_two, people, recovery
 from ledger.database import Database
 from ledger.records import Act, Person, Role
+from ledger.sign_in import people
+from ledger.work import by_two, recovery
 from tests.dashboard.conftest import App
 from tests.fix_seed import House
 from tests.fix_stuck import Stuck

@@ -9,8 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from dashboard import session
-from ledger import decisions, people
+from ledger import decisions
 from ledger.records import Decision, Person, Role, Seen
+from ledger.sign_in import people
 from tests.dashboard.conftest import App
 from tests.fix_seed import RECEIPT, House, mail
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from ledger.examples import message_received
-from ledger.processes import module
+from ledger.running.processes import module
+from ledger.simulated.examples import message_received
 from tests.docs.book import Reader, blocks
 from tests.fix_sandbox import Sandbox
 

@@ -25,8 +25,8 @@ from weakref import WeakKeyDictionary
 import psycopg
 from psycopg.pq import TransactionStatus
 
-from ledger.line import Line
-from ledger.sent_ahead import SentAhead
+from ledger.database.line import Line
+from ledger.database.sent_ahead import SentAhead
 
 SHOWN_MAX = 90
 ENDS = ("COMMIT", "ROLLBACK")

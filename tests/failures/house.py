@@ -22,9 +22,11 @@ from typing import Any, TypeVar
 
 import sqlalchemy as sa
 
-from ledger import recovery, schema, simulate
+from ledger import schema
 from ledger.database import Database
 from ledger.settings import Settings, load
+from ledger.simulated import simulate
+from ledger.work import recovery
 from tests import starts
 from tests.starts import Running
 

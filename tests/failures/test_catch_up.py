@@ -18,9 +18,9 @@ import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
-from ledger import simulate
 from ledger.cli import app
-from ledger.examples import message_received
+from ledger.simulated import simulate
+from ledger.simulated.examples import message_received
 from tests.failures.house import CONFIG, House, until
 
 LINES = 650  # more than three batches

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ledger import examples, simulate
+from ledger.simulated import examples, simulate
 from tests.failures.house import CONFIG, House, event, until
 
 SOURCES = """

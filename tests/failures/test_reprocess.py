@@ -5,10 +5,11 @@ from __future__ import annotations
 import signal
 from uuid import uuid4
 
-from ledger import inbox, people, reprocess
+from ledger import inbox, reprocess
 from ledger.records import Act, Delivery, Person, Role, digest_of
 from ledger.reprocess import RunMode, Wanted
 from ledger.settings.processes import ReprocessSettings
+from ledger.sign_in import people
 from tests.failures.house import House, event, until
 
 PACE = ReprocessSettings(pace_per_s=100.0)

@@ -7,9 +7,10 @@ import json
 from collections.abc import Iterator
 from contextlib import suppress
 
-from ledger import payload, spreadsheet
+from ledger import payload
+from ledger.audit import spreadsheet
 from ledger.database import Database
-from ledger.readable import readable, value_words
+from ledger.kept.readable import readable, value_words
 from ledger.views import event as views_event
 from ledger.views import events as views_events
 from ledger.views import kept as views_kept

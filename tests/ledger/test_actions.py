@@ -10,7 +10,8 @@ from uuid import uuid4
 import pytest
 from sqlalchemy.exc import DBAPIError
 
-from ledger import actions, expiry, judging, proposals, workers
+from ledger import actions, judging, workers
+from ledger.actions import expiry, proposals
 from ledger.database import Transaction
 from ledger.errors import ContentTooBig, LeaseLost, MayNotStart, Unstorable
 from ledger.payload import storable

@@ -6,7 +6,8 @@ from uuid import uuid4
 
 import pytest
 
-from ledger import actions, answers
+from ledger import actions
+from ledger.actions import answers
 from ledger.errors import LeaseLost, MayNotStart
 from ledger.records import (
     Accepted,

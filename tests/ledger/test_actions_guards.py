@@ -12,7 +12,8 @@ from uuid import uuid4
 import pytest
 import sqlalchemy as sa
 
-from ledger import actions, answers, workers
+from ledger import actions, workers
+from ledger.actions import answers
 from ledger.errors import LeaseLost, MayNotStart
 from ledger.records import (
     Accepted,

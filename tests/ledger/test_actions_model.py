@@ -18,7 +18,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
-from ledger import actions, answers, decisions
+from ledger import actions, decisions
+from ledger.actions import answers
 from ledger.errors import Declined, LeaseLost
 from ledger.records import (
     Accepted,

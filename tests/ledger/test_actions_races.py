@@ -11,7 +11,8 @@ from uuid import uuid4
 
 import pytest
 
-from ledger import actions, answers, decisions
+from ledger import actions, decisions
+from ledger.actions import answers
 from ledger.errors import AlreadyDecided, LeaseLost
 from ledger.records import (
     Accepted,

@@ -7,10 +7,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from ledger.admission import Admitted, by_headers, by_token
 from ledger.errors import NotAdmitted, SignInEnded
 from ledger.records import Role
 from ledger.settings import ProxySettings, RolesSettings, SignInSettings
+from ledger.sign_in.admission import Admitted, by_headers, by_token
 
 NOW = datetime(2026, 11, 30, 16, 0, tzinfo=UTC)
 ISSUER, CLIENT = "https://id.example.com", "not-twice"

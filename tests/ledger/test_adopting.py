@@ -7,10 +7,13 @@ from typing import Any
 
 import pytest
 
-from ledger import adopting, answers, decisions, lookups
-from ledger.adopting import LOOKED_AT
+from ledger import decisions
+from ledger.actions import answers
 from ledger.database import Transaction
+from ledger.decisions import adopting
+from ledger.decisions.adopting import LOOKED_AT
 from ledger.errors import AlreadyDecided, Incomplete, NotAllowed, NotNow, Stale
+from ledger.evidence import lookups
 from ledger.records import Act, Decision, Evidence, PointsTo, Role, Settled
 from ledger.states import ActionState
 from ledger.views import decided as views_decided

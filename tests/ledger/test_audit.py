@@ -8,8 +8,9 @@ from uuid import uuid4
 import pytest
 from sqlalchemy.exc import DBAPIError
 
-from ledger import audit, decisions, reveals
+from ledger import audit, decisions
 from ledger.errors import Incomplete, NotAllowed
+from ledger.kept import reveals
 from ledger.records import Act, Decision, Role, canonical_json
 from ledger.states import ActionState
 from tests.fix_sends import EMAIL, KEYED, TO_APPROVE, Sends

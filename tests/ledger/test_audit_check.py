@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from sqlalchemy.exc import DBAPIError
 
-from ledger import seals
 from ledger.audit import check as audit_check
 from ledger.audit import memory as audit_memory
+from ledger.audit import seals
 from ledger.audit.memory import Verification
 from ledger.records import Role
 from tests.fix_sends import Sends

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 from sqlalchemy.exc import DBAPIError
 
-from ledger import audit, seals, spreadsheet
+from ledger import audit
 from ledger.audit import export as audit_export
+from ledger.audit import seals, spreadsheet
 from ledger.audit.choice import ALL, Chosen
 from ledger.audit.export import Exported, Form
 from ledger.errors import AlreadyDecided, NotAllowed, NotNow

@@ -10,14 +10,15 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from ledger import check, refusals, workers
+from ledger import check, workers
 from ledger.audit import memory as audit_memory
 from ledger.audit.memory import Break, Verification
 from ledger.check import Level, findings, look
 from ledger.cli import app
 from ledger.database import Database
+from ledger.figures import refusals
+from ledger.figures.refusals import Refusal
 from ledger.receiver.refused import STATUS
-from ledger.refusals import Refusal
 from ledger.settings import AlertSettings, load
 from tests.fix_events import Ledger, delivery, unusable, worker
 from tests.fix_sends import KEYED, KEYLESS, TO_APPROVE, UNKNOWN, Sends

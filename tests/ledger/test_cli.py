@@ -17,10 +17,10 @@ import pytest
 
 from ledger import schema
 from ledger.database import Database
-from ledger.demo import prepare
 from ledger.embedded import Cluster
 from ledger.embedded.programs import first_number
 from ledger.environment import package_folder
+from ledger.running.demo import prepare
 from tests.fix_home import NOBODY_LISTENS, SECRET, SHOP, UNSAFE, WITHIN_S, Home, until
 
 # ── what it says ──────────────────────────────────────────────────────────────────────────────────────

@@ -14,7 +14,8 @@ import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
-from ledger import audit, seals
+from ledger import audit
+from ledger.audit import seals
 from ledger.cli import app
 from ledger.records import Act
 from tests.fix_home import NOBODY_LISTENS, NOTTWICE, UNSAFE

@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 from sqlalchemy.exc import DataError
 
-from ledger.columns import Bytes, Column, Flags, Moments, Numbers, SmallNumbers, Texts
 from ledger.database import Database
+from ledger.database.columns import Bytes, Column, Flags, Moments, Numbers, SmallNumbers, Texts
 
 AT = datetime(2026, 3, 1, 10, 0, 0, 123456, UTC)
 EARLY = datetime(1970, 1, 1, tzinfo=timezone(timedelta(hours=-3)))

@@ -8,8 +8,8 @@ from uuid import uuid4
 import pytest
 from sqlalchemy.exc import IntegrityError
 
-from ledger import counters
 from ledger.database import Database
+from ledger.figures import counters
 from tests.fix_events import Crowd, Ledger, writers
 
 DAY_S = 86_400.0

@@ -8,7 +8,8 @@ from uuid import uuid4
 import pytest
 from sqlalchemy.exc import DBAPIError
 
-from ledger import actions, answers, audit, decisions
+from ledger import actions, audit, decisions
+from ledger.actions import answers
 from ledger.database import Transaction
 from ledger.errors import AlreadyDecided, Declined, Incomplete, MayNotStart, NotAllowed, NotNow, Stale
 from ledger.records import (

@@ -8,10 +8,12 @@ from uuid import uuid4
 import pytest
 from sqlalchemy.exc import DBAPIError
 
-from ledger import actions, answers, decisions, people, together
+from ledger import actions, decisions, together
+from ledger.actions import answers
 from ledger.errors import AlreadyDecided, Incomplete, NotAllowed, NotNow, Stale
 from ledger.records import Act, Decision, Evidence, KindRules, NotSent, Person, PointsTo, Role, Settled
 from ledger.records.together import Listed, Terms
+from ledger.sign_in import people
 from ledger.states import ActionState
 from ledger.views import review
 from tests.fix_sends import ACCEPTED, KEYED, KEYLESS, UNKNOWN, Sends

@@ -10,9 +10,9 @@ import pytest
 import sqlalchemy as sa
 
 from ledger.database import Database, Transaction, sqlstate
-from ledger.driven import sent_ahead
+from ledger.database.driven import sent_ahead
+from ledger.database.sent_ahead import AHEAD_MAX, BYTES_MAX
 from ledger.errors import Unavailable
-from ledger.sent_ahead import AHEAD_MAX, BYTES_MAX
 
 PUT = "INSERT INTO public.kept VALUES (:n)"
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from ledger.child import Child
-from ledger.processes import Service
+from ledger.running.child import Child
+from ledger.running.processes import Service
 from tests.fix_home import NOBODY_LISTENS, SECRET, SHOP, WITHIN_S, Home, until
 
 ENTRY = (sys.executable, "-m", "ledger.entry")  # what the console script runs

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from ledger import check, samples, strain, workers
-from ledger.check import Finding, Level, Topic
+from ledger import check, workers
+from ledger.check import Finding, Level, Topic, strain
 from ledger.database import Database
+from ledger.figures import samples
 from ledger.records import Role
 from ledger.settings import AlertSettings
 from tests.fix_events import Ledger, worker

@@ -10,11 +10,12 @@ import pytest
 from sqlalchemy.exc import DBAPIError
 from typer.testing import CliRunner
 
-from ledger import audit, pauses, resuming
+from ledger import audit
+from ledger.accounts import pauses, resuming
+from ledger.accounts.pauses import Pause
 from ledger.cli import app
 from ledger.database import Transaction, sqlstate
 from ledger.errors import AlreadyDecided, Incomplete, NotAllowed, NotNow, Stale
-from ledger.pauses import Pause
 from ledger.records import Act, NotSent, Role
 from tests.fix_sends import Sends
 from tests.ledger.test_actions_races import race

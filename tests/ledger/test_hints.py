@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ledger import adopting
+from ledger.decisions import adopting
 from ledger.records import Role
 from ledger.views import queue
 from tests.fix_notices import Provider

@@ -9,11 +9,12 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from ledger import inbox, standing
-from ledger.asking import Asking, statement
+from ledger import inbox
 from ledger.database import Database, Transaction
+from ledger.database.asking import Asking, statement
 from ledger.digests import KEY_RULE
 from ledger.errors import Unavailable
+from ledger.inbox import standing
 from ledger.records import AcceptanceKind, digest_of
 from ledger.views import event as views_event
 from tests.fix_events import Ledger, delivery, unusable, worker

@@ -8,7 +8,8 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from ledger import actions, decisions, expiry
+from ledger import actions, decisions
+from ledger.actions import expiry
 from ledger.errors import MayNotStart, NotNow
 from ledger.records import Accepted, Decision, KindRules, NotSent, Policy, Proposal, Proposed, Role, Unknown
 from ledger.reprocess import repeats as reprocess_repeats

@@ -7,8 +7,10 @@ from uuid import uuid4
 
 import pytest
 
-from ledger import actions, answers, decisions, lookups
+from ledger import actions, decisions
+from ledger.actions import answers
 from ledger.errors import LeaseLost, NotAllowed, NotNow
+from ledger.evidence import lookups
 from ledger.records import (
     Answered,
     CannotBeAsked,

@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ledger import answers, decisions
+from ledger import decisions
+from ledger.actions import answers
 from ledger.database import Transaction
-from ledger.message_ids import bare, mailbox, meeting_key
+from ledger.evidence.message_ids import bare, mailbox, meeting_key
 from ledger.records import Accepted, Decision, Email, Role, Unknown
 from ledger.states import ActionState
 from ledger.views import notices as views_notices

@@ -10,11 +10,14 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from ledger import answers, notices, status, views
+from ledger import views
+from ledger.actions import answers
 from ledger.database import Transaction
-from ledger.notices import Notice, What
+from ledger.evidence import notices
+from ledger.evidence.notices import Notice, What
 from ledger.records import Accepted, Role
 from ledger.views import notices as views_notices
+from ledger.views import status
 from tests.fix_notices import Provider
 from tests.fix_sends import KEYLESS, Sends
 

@@ -9,9 +9,10 @@ from threading import Thread
 import pytest
 from sqlalchemy.exc import IntegrityError
 
-from ledger import answers, decisions, together
+from ledger import decisions, together
+from ledger.actions import answers
 from ledger.errors import NotNow
-from ledger.message_ids import meeting_key
+from ledger.evidence.message_ids import meeting_key
 from ledger.records import Act, Decision, Evidence, PointsTo
 from ledger.records.together import Listed, Terms
 from ledger.states import ActionState

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 from sqlalchemy.exc import IntegrityError
 
-from ledger import order, work, workers
+from ledger import work, workers
 from ledger.database import Transaction
 from ledger.records import ClaimedEvent, Event, digest_of
+from ledger.work import order
 from tests.fix_events import WAIT_S, Crowd, Ledger, delivery, worker
 
 W = worker()

@@ -8,7 +8,7 @@ from uuid import uuid4
 import pytest
 import sqlalchemy as sa
 
-from ledger import pauses
+from ledger.accounts import pauses
 from ledger.records import NotSent, Unknown, Worker
 from tests.fix_sandbox import until
 from tests.fix_sends import ACCEPTED, KEYED, KEYLESS, Sends

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ledger import people
 from ledger.records import Person, Role
+from ledger.sign_in import people
 from tests.fix_sends import Sends
 
 

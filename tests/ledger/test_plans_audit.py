@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from ledger import seals
 from ledger.audit import choice as audit_choice
+from ledger.audit import seals
 from ledger.audit.choice import Chosen
 from ledger.database import Transaction
 from ledger.embedded import Cluster

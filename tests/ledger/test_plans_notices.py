@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from ledger import hints, notices
 from ledger.embedded import Cluster
+from ledger.evidence import hints, notices
 from ledger.views import notices as views_notices
 from tests.fix_events import Ledger
 from tests.fix_past import copy_of, database_with_a_past

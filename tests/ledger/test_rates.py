@@ -15,7 +15,8 @@ import sqlalchemy as sa
 from psycopg.rows import dict_row
 from sqlalchemy.exc import ProgrammingError
 
-from ledger import actions, decisions, rates
+from ledger import actions, decisions
+from ledger.actions import rates
 from ledger.database import Database
 from ledger.errors import Misconfigured
 from ledger.records import Accepted, Decision, Email, KindRules, Proposal, Proposed, Rate, Refused

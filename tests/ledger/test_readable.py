@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ledger.readable import HEX_BYTES_MAX, laid_out, readable, spelled, value_at, value_words
+from ledger.kept.readable import HEX_BYTES_MAX, laid_out, readable, spelled, value_at, value_words
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.text()
 DOCUMENTS = st.recursive(

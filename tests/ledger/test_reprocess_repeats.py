@@ -9,12 +9,15 @@ from uuid import uuid4
 import pytest
 from sqlalchemy.exc import DBAPIError
 
-from ledger import answers, audit, people, reprocess, reveals
+from ledger import audit, reprocess
+from ledger.actions import answers
+from ledger.actions.proposals import provider_key
 from ledger.database import Transaction
 from ledger.errors import AlreadyDecided, Declined, Incomplete, NotAllowed, NotNow
-from ledger.proposals import provider_key
+from ledger.kept import reveals
 from ledger.records import Act, Evidence, Role
 from ledger.records.reprocess import RunMode
+from ledger.sign_in import people
 from tests.fix_reprocess import PACE, Shop
 
 REPEAT = RunMode.REPEAT

@@ -13,7 +13,9 @@ import pytest
 import sqlalchemy as sa
 from typer.testing import CliRunner
 
-from ledger import actions, decisions, restored
+from ledger import actions, decisions
+from ledger.accounts import restored
+from ledger.accounts.restored import OTHER_FILES, OTHER_SERVER, SET_BACK, Mark
 from ledger.check import Level, findings
 from ledger.cli import app
 from ledger.database import Database
@@ -21,7 +23,6 @@ from ledger.embedded import PORT, Cluster
 from ledger.embedded.place import settle
 from ledger.errors import Held, Incomplete, MayNotStart, NotAllowed, NotNow
 from ledger.records import Role
-from ledger.restored import OTHER_FILES, OTHER_SERVER, SET_BACK, Mark
 from ledger.settings import AlertSettings
 from ledger.states import ActionState
 from tests.databases import TEMPLATE, connected

@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
-from ledger import counters, proposals, work
+from ledger import work
+from ledger.actions import proposals
 from ledger.database import Database
+from ledger.figures import counters
 from ledger.records import AcceptanceKind, Accepted, KindRules, digest_of
 from ledger.retention import prune
 from ledger.retention.events import BODIES, KEYS

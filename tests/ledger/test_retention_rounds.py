@@ -9,8 +9,9 @@ from uuid import UUID
 
 import pytest
 
-from ledger import counters, refusals, retention, work
+from ledger import retention, work
 from ledger.database import Database
+from ledger.figures import counters, refusals
 from ledger.inbox import accept
 from ledger.records import Acceptance, AcceptanceKind
 from ledger.retention import Round, prune

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from ledger import people, retrying
-from ledger.cli import app
+from ledger.cli import app, retrying
+from ledger.cli.retrying import Filter, Tried, ask_second, listed, not_set_aside, put_back
 from ledger.database import Database
 from ledger.records import Person, Role
-from ledger.retrying import Filter, Tried, ask_second, listed, not_set_aside, put_back
+from ledger.sign_in import people
 from tests.fix_events import Ledger
 from tests.fix_home import UNSAFE, Home
 

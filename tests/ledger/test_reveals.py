@@ -10,10 +10,12 @@ from uuid import uuid4
 import pytest
 from sqlalchemy.exc import DBAPIError
 
-from ledger import audit, conflicts, people, reveals
+from ledger import audit
 from ledger.database import Database, sqlstate
 from ledger.errors import AlreadyDecided, Incomplete, NotAllowed, NotNow, Stale
+from ledger.kept import conflicts, reveals
 from ledger.records import Act, Person, Role
+from ledger.sign_in import people
 from ledger.views import kept as views_kept
 from tests.fix_events import Ledger, delivery
 from tests.fix_seed import House

@@ -7,8 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
 
-from ledger import audit, seals
+from ledger import audit
 from ledger.audit import check as audit_check
+from ledger.audit import seals
 from ledger.database import Database
 from ledger.embedded import Cluster
 from ledger.records import Act

@@ -11,10 +11,10 @@ from typing import Any, Protocol
 import pytest
 from sqlalchemy.exc import DBAPIError
 
-from ledger.asking import Rows, statement
 from ledger.database import Database, sqlstate
+from ledger.database.asking import Rows, statement
+from ledger.database.session import Session
 from ledger.errors import EndsTransaction, Unavailable
-from ledger.session import Session
 from tests.fix_events import Ledger
 
 MORE_THAN_A_LINE_HOLDS = 4_000_000  # bytes: both ends' buffers are smaller

@@ -14,7 +14,7 @@ from ledger.errors import Misconfigured
 from ledger.records import Policy, Role
 from ledger.settings import Settings, load
 from ledger.settings.tables import Tables
-from ledger.toml_lines import line_of
+from ledger.settings.toml_lines import line_of
 
 GOOD = """
 [sources.agentmail]

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from ledger import processes, words
+from ledger.cli import words
 from ledger.errors import Misconfigured
+from ledger.running import processes
 from ledger.settings import load
 from ledger.settings.sign_in import is_loopback, origin_of
 from tests.fix_home import NOBODY_LISTENS, Home

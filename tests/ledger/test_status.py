@@ -7,11 +7,12 @@ from uuid import uuid4
 
 import pytest
 
-from ledger import actions, inbox, refusals, work, workers
+from ledger import actions, inbox, work, workers
 from ledger.database import Database, Transaction
+from ledger.figures import refusals
+from ledger.figures.refusals import Refusal
 from ledger.records import Delivery, Email, KindRules, Proposal, Unusable, Worker, digest_of
-from ledger.refusals import Refusal
-from ledger.status import status
+from ledger.views.status import status
 
 WORKER = Worker(uuid4(), "w-1", (("shop", "paid"), ("shop", "refunded")))
 WRITER = uuid4()
@@ -182,7 +183,7 @@ def test_monitoring_needs_no_more_than_a_workers_login(login_url: Callable[[str]
 
 def test_nothing_reads_the_history_of_events(database: Database) -> None:
     """Ten thousand completed events: the plan touches the table by its partial indexes alone."""
-    from ledger.status import SQL
+    from ledger.views.status import SQL
 
     with database.transaction() as tx:
         tx.execute(

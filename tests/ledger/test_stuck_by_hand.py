@@ -9,10 +9,12 @@ from uuid import uuid4
 import pytest
 from sqlalchemy.exc import DBAPIError
 
-from ledger import by_hand, order, people, recovery, work
+from ledger import work
 from ledger.database import Database, Transaction, sqlstate
 from ledger.errors import AlreadyDecided, Declined, Incomplete, LeaseLost, NotAllowed, NotNow, Stale
 from ledger.records import Act, Person, Role
+from ledger.sign_in import people
+from ledger.work import by_hand, order, recovery
 from tests.fix_events import Ledger, worker
 
 W = worker()

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from ledger import by_hand
 from ledger.cli import app
+from ledger.work import by_hand
 from tests.fix_events import Ledger, worker
 from tests.fix_home import UNSAFE
 

@@ -18,9 +18,9 @@ from typing import Any
 import psutil
 import pytest
 
-from ledger.child import Child
-from ledger.demo import Killer
-from ledger.processes import Service
+from ledger.running.child import Child
+from ledger.running.demo import Killer
+from ledger.running.processes import Service
 from ledger.settings.processes import SupervisorSettings
 
 WITHIN_S = 40.0

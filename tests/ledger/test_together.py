@@ -9,10 +9,12 @@ from threading import Barrier, Thread
 import pytest
 from sqlalchemy.exc import DBAPIError
 
-from ledger import answers, decisions, people, together
+from ledger import decisions, together
+from ledger.actions import answers
 from ledger.errors import AlreadyDecided, Declined, Incomplete, NotAllowed, NotNow
 from ledger.records import Act, Decision, Evidence, PointsTo, Role, Seen
 from ledger.records.together import Listed, ListState, Shared, Terms
+from ledger.sign_in import people
 from ledger.states import ActionState
 from ledger.views import together as views_together
 from tests.fix_sends import KEYED, KEYLESS, TO_APPROVE, Sends

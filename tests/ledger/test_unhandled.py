@@ -6,8 +6,11 @@ from collections.abc import Callable
 
 import pytest
 
-from ledger import order, status, unhandled, workers
+from ledger import workers
 from ledger.database import Database, Transaction
+from ledger.inbox import unhandled
+from ledger.views import status
+from ledger.work import order
 from tests.fix_events import Ledger, worker
 from tests.ledger.test_order import ids_of, stored
 

@@ -6,12 +6,13 @@ from collections.abc import Callable
 
 import pytest
 
-from ledger import status, views
+from ledger import views
 from ledger.database import Database
 from ledger.records import Role
 from ledger.verdict import VerdictWord
 from ledger.views import queue as views_queue
 from ledger.views import review as views_review
+from ledger.views import status
 from tests.fix_seed import LETTER, RECEIPT, House, desk, full, mail
 
 

@@ -6,8 +6,9 @@ from datetime import timedelta
 
 import pytest
 
-from ledger import audit, decisions, seals
+from ledger import audit, decisions
 from ledger.audit import choice as audit_choice
+from ledger.audit import seals
 from ledger.audit.choice import ALL, POLICY, Chosen
 from ledger.errors import NotAllowed
 from ledger.records import Decision, Person, Role

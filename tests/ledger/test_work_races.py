@@ -8,9 +8,10 @@ from uuid import uuid4
 
 import pytest
 
-from ledger import counters, work
+from ledger import work
 from ledger.database import Transaction
 from ledger.errors import LeaseLost
+from ledger.figures import counters
 from ledger.records import ClaimedEvent, EventLease, Rescued
 from tests.fix_events import WAIT_S, Crowd, Ledger, worker
 from tests.ledger.test_inbox_races import say_again

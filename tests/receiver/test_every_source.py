@@ -9,11 +9,10 @@ from importlib.resources import files
 
 import pytest
 
-from ledger import simulate
 from ledger.environment import secret_variable
 from ledger.receiver.sources import kinds
 from ledger.settings import Settings, load
-from ledger.simulated import Sending, speaker
+from ledger.simulated import Sending, simulate, speaker
 from tests import fix_sources
 from tests.fix_receiver import Rows, Start
 

@@ -8,15 +8,16 @@ from uuid import uuid4
 import pytest
 from sqlalchemy.exc import DBAPIError
 
-from ledger import examining, people
 from ledger.database import Database
 from ledger.errors import NotAllowed, NotNow
+from ledger.kept import examining
 from ledger.receiver.examiner import Examiner
 from ledger.receiver.sources.adapter import Adapter
 from ledger.receiver.sources.generic import Generic
 from ledger.records import Act, Role
 from ledger.settings import SourceSettings
 from ledger.settings.processes import ReceiverSettings
+from ledger.sign_in import people
 from ledger.views import kept as views_kept
 from ledger.views.kept import Quarantined
 from tests.fix_events import Ledger, unusable

@@ -11,11 +11,10 @@ from typing import Any
 
 import pytest
 
-from ledger import inbox, simulate
+from ledger import inbox
 from ledger.catch_up.talk import Question
 from ledger.database import Database
 from ledger.errors import Misconfigured
-from ledger.examples import message_received
 from ledger.payload import Malformed
 from ledger.receiver import handed_in
 from ledger.receiver.catch_up import Entrance
@@ -23,7 +22,8 @@ from ledger.receiver.sources import adapters, kinds
 from ledger.receiver.sources.adapter import Adapter, Item
 from ledger.records import AcceptanceKind, Delivery, Unusable
 from ledger.settings import Settings, SourceSettings, load
-from ledger.simulated import speaker
+from ledger.simulated import simulate, speaker
+from ledger.simulated.examples import message_received
 from tests import fix_sources
 from tests.fix_receiver import CONFIG, SECRETS, SHOP_SECRET
 from tests.fix_worker import WRITER

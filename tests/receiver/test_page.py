@@ -7,8 +7,8 @@ import tomllib
 from pathlib import Path
 
 from ledger import payload
+from ledger.figures.refusals import Refusal
 from ledger.receiver.refused import REFUSED, STATUS
-from ledger.refusals import Refusal
 from ledger.settings import AlertSettings, ReceiverSettings, SourceSettings
 
 PAGE = (Path(__file__).parents[2] / "docs" / "front-door.md").read_text("utf-8")

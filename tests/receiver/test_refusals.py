@@ -8,9 +8,10 @@ from collections.abc import Callable
 
 import pytest
 
-from ledger import refusals, workers
+from ledger import workers
 from ledger.database import Database
-from ledger.refusals import Refusal
+from ledger.figures import refusals
+from ledger.figures.refusals import Refusal
 from tests import fix_receiver as fix
 from tests.fix_receiver import Rows, Start, until
 

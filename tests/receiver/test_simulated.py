@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ledger import simulate
 from ledger.settings import Settings, load
+from ledger.simulated import simulate
 from tests import fix_receiver as fix
 from tests.fix_receiver import Receiver, Rows, Start
 

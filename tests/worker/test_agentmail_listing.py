@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ledger.examples import message_received
+from ledger.simulated.examples import message_received
 from tests.fix_sandbox import RawServer, Sandbox, Script
 from tests.worker.test_agentmail_search import answering
 from worker.providers.agentmail_listing import Mailbox, NotGiven, Page

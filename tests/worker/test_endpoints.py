@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
-from ledger import check, endpoints, views
+from ledger import check, views
+from ledger.accounts import endpoints
+from ledger.accounts.endpoints import Endpoint
 from ledger.check import Level
 from ledger.database import Database
-from ledger.endpoints import Endpoint
 from ledger.records import Unanswered
 from ledger.settings import AlertSettings, Settings
-from ledger.status import status
+from ledger.views.status import status
 from tests.fix_sandbox import RawServer, Sandbox, Script
 from tests.fix_worker import Notes, Workshop
 from tests.worker.test_agentmail_search import answering

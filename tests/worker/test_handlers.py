@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from ledger import processes
 from ledger.errors import Misconfigured
 from ledger.records import Event
+from ledger.running import processes
 from tests.fix_worker import Notes, configured
 from worker.handlers import Handlers
 from worker.loading import load

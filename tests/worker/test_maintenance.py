@@ -9,9 +9,11 @@ from uuid import uuid4
 
 import pytest
 
-from ledger import actions, answers, audit, people, work, workers
+from ledger import actions, audit, work, workers
+from ledger.actions import answers
 from ledger.database import Database
 from ledger.records import Act, AttemptRef, Role, Unknown, Worker
+from ledger.sign_in import people
 from tests.fix_worker import SWEEP_S, WITHIN_S, Notes, Workshop
 from worker.maintenance import Duty, Maintenance
 

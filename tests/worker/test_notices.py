@@ -12,7 +12,7 @@ import pytest
 from agentmail import events as published
 
 from ledger import inbox
-from ledger.notices import Notice, What
+from ledger.evidence.notices import Notice, What
 from ledger.receiver import sources
 from ledger.records import Delivery, Event, digest_of
 from ledger.settings import Settings, load

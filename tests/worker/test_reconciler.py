@@ -10,7 +10,8 @@ from uuid import uuid4
 
 import pytest
 
-from ledger import actions, answers
+from ledger import actions
+from ledger.actions import answers
 from ledger.database import Database
 from ledger.records import Answered, Email, LookUp, Unanswered, Unknown, Worker
 from ledger.settings.mailera import MaileraSpelling

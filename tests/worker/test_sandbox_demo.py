@@ -15,7 +15,7 @@ from uuid import uuid4
 
 import pytest
 
-from ledger import examples, inbox, schema
+from ledger import inbox, schema
 from ledger.database import Database
 from ledger.records import (
     Accepted,
@@ -29,6 +29,7 @@ from ledger.records import (
     digest_of,
 )
 from ledger.settings import Settings, load
+from ledger.simulated import examples
 from tests.fix_sandbox import RawServer, Sandbox, Script, claimed, until
 from worker import providers
 from worker.handlers import Propose, SetAside

@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 from svix.webhooks import Webhook, WebhookVerificationError
 
-from ledger import payload, simulate
+from ledger import payload
 from ledger.errors import Misconfigured, Unavailable
 from ledger.settings import Settings, SourceSettings, load
-from ledger.simulated import Sending, configured
+from ledger.simulated import Sending, configured, simulate
 from tests.fix_sandbox import RawServer, Script
 
 SVIX_SECRET = "whsec_" + base64.b64encode(b"twenty-four secret bytes").decode()

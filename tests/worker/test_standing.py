@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from ledger.accounts.restored import OTHER_SERVER, SET_BACK
 from ledger.embedded import Cluster
-from ledger.restored import OTHER_SERVER, SET_BACK
 from ledger.settings import Settings
 from tests.fix_sandbox import Sandbox, until
 from tests.fix_sender import POST, Senders, pump_until, state_of

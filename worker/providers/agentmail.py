@@ -14,7 +14,7 @@ from typing import Any, cast
 
 from agentmail.core.api_error import ApiError
 
-from ledger.endpoints import Endpoint
+from ledger.accounts.endpoints import Endpoint
 from ledger.records import (
     Accepted,
     ClaimedAction,

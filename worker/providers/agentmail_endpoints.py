@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ledger import payload
-from ledger.endpoints import Endpoint
+from ledger.accounts.endpoints import Endpoint
 from worker.providers.content import one_line
 from worker.providers.wire import Line
 

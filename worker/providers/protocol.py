@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Protocol, runtime_checkable
 
-from ledger.endpoints import Endpoint
+from ledger.accounts.endpoints import Endpoint
 from ledger.records import ClaimedAction, Looked, LookUp, Outcome, Unanswered
 
 

@@ -25,9 +25,10 @@ from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
-from ledger import processes, simulate
 from ledger.errors import LedgerError
+from ledger.running import processes
 from ledger.settings import Settings
+from ledger.simulated import simulate
 from worker.sandbox.statuses import spelled
 from worker.sandbox.store import Mail
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import secrets
 
-from ledger import examples
+from ledger.simulated import examples
 from worker.sandbox.handlers import BROKEN
 
 PEOPLE = (

@@ -9,9 +9,9 @@ import secrets
 from datetime import datetime
 from typing import Any
 
-from ledger import examples
-from ledger.message_ids import mailbox
+from ledger.evidence.message_ids import mailbox
 from ledger.settings import SourceSettings
+from ledger.simulated import examples
 from worker.sandbox.store import Mail
 
 NESTED = {"sent": "send", "delivered": "delivery", "bounced": "bounce", "complained": "complaint"}

@@ -21,9 +21,10 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
-from ledger import simulate, status
 from ledger.errors import LedgerError, Unavailable
 from ledger.settings import Settings, load
+from ledger.simulated import simulate
+from ledger.views import status
 from worker.sandbox.people import broken, invoice_number, login, message, payment, refund, signup
 
 PAUSE_S = 0.75

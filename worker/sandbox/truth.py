@@ -17,7 +17,7 @@ from typing import Any
 from ledger.awake import visit
 from ledger.database import Transaction
 from ledger.errors import LedgerError
-from ledger.message_ids import meeting_key
+from ledger.evidence.message_ids import meeting_key
 from ledger.records import Role
 from ledger.settings import Settings, load
 from ledger.terminal import plain, tell

@@ -10,10 +10,11 @@ from datetime import datetime
 from typing import Any
 from uuid import uuid4
 
-from ledger import decisions, inbox, people
+from ledger import decisions, inbox
 from ledger.database import Database
 from ledger.records import Act, Delivery, Person, Role, Seen, Worker, digest_of
 from ledger.settings import Settings
+from ledger.sign_in import people
 from ledger.states import ActionState
 from worker import providers
 from worker.handlers import Handlers

@@ -10,8 +10,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from ledger.copied import Mould
 from ledger.database import Database
+from ledger.database.copied import Mould
 from ledger.embedded import Cluster
 from ledger.settings import Settings, load
 from worker import loading, notices

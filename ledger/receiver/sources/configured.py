@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from ledger import message_ids, payload
+from ledger import payload
+from ledger.evidence import message_ids
 from ledger.payload import Element
 from ledger.receiver.sources.adapter import Adapter, Arrival, Headers, Identity, Unfit, require_id
 from ledger.receiver.sources.bodies import opened, whole

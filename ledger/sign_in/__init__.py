@@ -1,0 +1,1 @@
+"""Who comes in, and as whom: the door's own checks, and the people that rows speak of."""
