@@ -246,8 +246,9 @@ class Ledger:
         os.write(self._end, json.dumps({"said": note}).encode() + b"\n")
 
     def read(self, *, since: str = "") -> list[Boundary]:
-        """All of them, or those that came after a note."""
-        lines = self._file.read_bytes().splitlines() if self._file.exists() else []
+        """All of them, or those that came after a note. A line that is being written while we look is not told yet."""
+        written = self._file.read_bytes() if self._file.exists() else b""
+        *lines, _unfinished = written.split(b"\n")
         told = [json.loads(line) for line in lines]
         begin = told.index({"said": since}) if since else 0
         return [Boundary(*one) for one in told[begin:] if "said" not in one]

@@ -44,9 +44,9 @@ SUPERVISE = """
 import json, sys
 from pathlib import Path
 from ledger.errors import LedgerError
-from ledger.processes import Service
+from ledger.running.processes import Service
 from ledger.settings.processes import SupervisorSettings
-from ledger.supervisor import Supervisor
+from ledger.running.supervisor import Supervisor
 
 given = json.loads(sys.argv[1])
 services = [Service(s["name"], s["stage"], tuple(s["command"]), {"PATH": "/usr/bin:/bin"}, s.get("url"),
