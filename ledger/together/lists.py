@@ -11,7 +11,7 @@ from ledger import audit
 from ledger.database import Transaction
 from ledger.decisions import WORDS
 from ledger.decisions.deciding import first, may_decide, must_be_complete, must_be_somebody_else
-from ledger.errors import NotNow
+from ledger.errors import Declined, NotNow, Stale
 from ledger.records import Act, Decision, Person, Seen
 from ledger.records.together import Listed, ListState, Shared, Terms
 from ledger.together.deciding import LIST_MAX, Judged, carry_out, judged, nothing_can_be_done
@@ -86,7 +86,7 @@ def agree(tx: Transaction, list_id: int, act: Act, *, wait_s: float = 15.0) -> S
     all_of_it = judged(tx, _listed(tx, list_id), decision, wait_s, list_id)
     going = [one for one in all_of_it if not one.refusal]
     if not going:
-        raise nothing_can_be_done(tx, all_of_it)
+        raise _nothing_stands(tx, all_of_it, found.name)
     audit_id = _answer(tx, found, act, f"agreed: {WORDS[decision]}, together", ListState.DONE, len(going))
     basis = f"{_basis(list_id, len(going))}, asked for by {found.name}: {found.why}"
     carry_out(tx, going, decision, act, wait_s, basis)
@@ -106,6 +106,14 @@ def disagree(tx: Transaction, list_id: int, act: Act) -> int:
 
 
 # ── Steps ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _nothing_stands(tx: Transaction, all_of_it: Sequence[Judged], asked_by: str) -> Declined:
+    """A page that was opened just now is not what is stale: no look at it mends what was asked."""
+    error = nothing_can_be_done(tx, all_of_it)
+    if not isinstance(error, Stale):
+        return error
+    return NotNow(f"All of them changed since this was asked. Do not agree; {asked_by} must ask again.")
 
 
 def _must_be_a_list(listed: Sequence[Listed], decision: Decision) -> None:

@@ -245,6 +245,20 @@ def test_what_a_person_decided_in_the_last_hour_counts_towards_the_second_person
         sends.decide(late, lambda tx: together.disagree(tx, asked.id, late))
 
 
+def test_where_all_changed_since_it_was_asked_who_agrees_is_told_that_it_must_be_asked_again(
+    sends: Sends,
+) -> None:
+    ids = [sends.uncertain(KEYLESS)]
+    asked = decide(
+        sends, ids, D.DO_NOT_SEND, sends.act(sends.person("Ann")), terms=Terms("one", second_person_above=0)
+    )
+    hint(sends, ids[0])
+    word = sends.act(sends.person("Bo"))
+    with pytest.raises(NotNow, match="Do not agree; Ann must ask again"):
+        sends.decide(word, lambda tx: together.agree(tx, asked.id, word))
+    assert sends.state(ids[0]) is S.NEEDS_REVIEW
+
+
 def test_who_asked_is_no_second_person_signed_in_another_way(sends: Sends) -> None:
     terms, ann = Terms("one cause", second_person_above=0), sends.person("Ann")
     ids = [sends.uncertain(KEYLESS)]
