@@ -37,7 +37,6 @@ POINTS: dict[str, tuple[str, State]] = {
     "hint_not_sent": ("▼ perhaps not", "waiting"),
 }
 Thing = Literal["send", "conflict", "pause", "run", "list", "group"]
-REASON_CHARACTERS_MAX = 1000
 NOTHING_HERE = "There is nothing here, or you may not see it."
 
 
@@ -156,18 +155,10 @@ def verdict_block(word: str, reasons: Iterable[str], until: str, *, waits: bool 
 
 
 def reason(label: str, *, key: str) -> str:
-    """A person's own words. The field has no limit of its own: it would drop a longer paste without a sign.
-
-    What is longer than the audit keeps counts as nothing said, and the person is told.
+    """A person's own words. The field has no limit of its own: it would drop a longer paste without a sign. What is longer
+    than the audit keeps, the press is answered with (`session.too_long`).
     """
-    why = st.text_input(label, key=key)
-    if len(why) <= REASON_CHARACTERS_MAX:
-        return why
-    st.warning(
-        f"That has {len(why):,} characters; the audit keeps {REASON_CHARACTERS_MAX:,}. Please shorten it.",
-        icon=":material/edit:",
-    )
-    return ""
+    return st.text_input(label, key=key)
 
 
 # ── Notices ───────────────────────────────────────────────────────────────────────────────────────────

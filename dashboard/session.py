@@ -61,6 +61,7 @@ __all__ = [  # of identity
 T = TypeVar("T")
 LOG = logging.getLogger("nottwice.console")
 FORMS = UUID("6f1d1c52-6a0e-4d57-9a0f-7c1b8a4f2f60")  # the name space of one-time ids
+REASON_CHARACTERS_MAX = 1000  # what the audit keeps of a person's words
 REVEALERS, WHY_FIRST = reveals.REVEALERS, reveals.REVEAL_WITH_WHY
 
 
@@ -188,10 +189,22 @@ def form_id(*parts: object) -> UUID:
     return uuid5(FORMS, "\x1f".join(str(part) for part in (me().id, *parts)))
 
 
+def too_long(why: str) -> str:
+    """What a person is told whose words the audit cannot keep whole; empty when it can."""
+    n = len(without_control(why).strip())
+    if n <= REASON_CHARACTERS_MAX:
+        return ""
+    return (
+        f"Your words have {n:,} characters; the audit keeps {REASON_CHARACTERS_MAX:,}. Please shorten them."
+    )
+
+
 def incomplete(
     why: str, looked_at: tuple[str, ...], found: Finding | None = None, decision: Decision | None = None
 ) -> str:
-    """What a person must still say before this can be decided, by the ledger's own rule; empty when nothing."""
+    """What a person must still say before this can be decided, by the ledger's own rule, or say in fewer words; empty: nothing."""
+    if long := too_long(why):
+        return f"Nothing was done. {long}"
     try:
         must_be_complete(Act(me(), FORMS, why, looked_at), found, decision)
     except Incomplete as error:
@@ -214,6 +227,8 @@ def act(
     A refused or failed try is noted in the audit in a transaction of its own; a twin of an act that was done is
     none. Every viewer's figures are counted anew afterwards.
     """
+    if long := too_long(why):
+        return Refused(long)
     try:
         given = Act(me(), form, without_control(why).strip(), looked_at)
     except NotAdmitted as error:
@@ -269,6 +284,8 @@ def reveal_both(conflict_id: int, event_id: int, why: str) -> Result:
 
 
 def _reveal(why: str, show: Callable[[Act], object]) -> Result:
+    if long := too_long(why):
+        return Refused(f"Nothing was shown. {long}")
     try:
         return Done(show(Act(me(), uuid4(), without_control(why).strip())))
     except (Declined, NotAdmitted) as error:

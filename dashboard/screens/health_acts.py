@@ -68,9 +68,7 @@ def _said() -> None:
 
 
 def _why(key: str) -> str:
-    """What is longer than the audit keeps counts as nothing said."""
-    why = str(st.session_state[key]).strip()
-    return why if len(why) <= components.REASON_CHARACTERS_MAX else ""
+    return str(st.session_state[key]).strip()
 
 
 # ── A pause ───────────────────────────────────────────────────────────────────────────────────────────

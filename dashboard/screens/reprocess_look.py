@@ -16,7 +16,7 @@ import streamlit as st
 from dashboard import components, session
 from dashboard.screens import reprocess_planned, reprocess_runs
 from dashboard.screens import reprocess_words as words
-from dashboard.words import clock_s, many, what
+from dashboard.words import clock_s, harmless, many, what
 from ledger import reprocess
 from ledger.database import Transaction
 from ledger.records import Act
@@ -135,15 +135,15 @@ def _ask(look: Look) -> None:
                 st.form_submit_button("Try it out first", on_click=press, args=(look, RunMode.PREVIEW))
         if RunMode.PREVIEW in look.forms:
             st.caption(TRY)
-    if st.session_state.pop("rerun_missing", False):
-        st.warning(MISSING, icon=":material/edit:")
+    if missing := st.session_state.pop("rerun_missing", ""):
+        st.warning(harmless(missing), icon=":material/edit:")
 
 
 def press(look: Look, mode: RunMode) -> None:
     """Before anything is drawn anew: a press on a page that is stale, or a second one, is answered."""
     why = str(st.session_state.get("rerun_why", "")).strip()
-    if not why or len(why) > components.REASON_CHARACTERS_MAX:
-        st.session_state["rerun_missing"] = True
+    if missing := MISSING if not why else session.too_long(why):
+        st.session_state["rerun_missing"] = missing
         return
     settings, left_out = session.house().settings, 0
 

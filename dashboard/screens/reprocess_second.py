@@ -84,7 +84,7 @@ def _asked(run: Run) -> None:
 def _answer(run: Run, agrees: bool) -> None:
     """As it was drawn: a press on a stale page, or after somebody else's, is answered."""
     looked = tuple(st.session_state.get(f"rerun_looked_{run.id}") or ())
-    why = str(st.session_state.get(f"rerun_why_{run.id}", "")).strip()[: components.REASON_CHARACTERS_MAX]
+    why = str(st.session_state.get(f"rerun_why_{run.id}", "")).strip()
     missing = session.incomplete(why, looked) if agrees else ""
     if missing:
         st.session_state[f"rerun_missing_{run.id}"] = missing

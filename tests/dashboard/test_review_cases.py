@@ -76,8 +76,7 @@ def test_a_reason_that_is_too_long_is_told_and_not_dropped(app: App, house: Hous
     box.set_value("They called. " * 100)
     next(button for button in at.button if button.label == "Close without sending").click().run()
     assert [warning.value for warning in at.warning] == [
-        "That has 1,300 characters; the audit keeps 1,000. Please shorten it.",
-        "Nothing was done. Please say why.",
+        "Nothing was done. Your words have 1,299 characters; the audit keeps 1,000. Please shorten them.",
     ]
     assert at.radio, "it waits for a decision as before"
 
