@@ -9,12 +9,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import streamlit as st
-from streamlit.navigation.page import StreamlitPage
 
 st.set_page_config(page_title="Not Twice", page_icon=str(Path(__file__).with_name("icon.png")), layout="wide")
 
-from dashboard import address, session  # noqa: E402 - the page must be configured before anything draws
+from dashboard import address, navigation, session  # noqa: E402 - the page must be configured before anything draws
 from dashboard.components import database_gone, style  # noqa: E402
+from dashboard.navigation import Both, both  # noqa: E402
 from dashboard.screens import (  # noqa: E402
     audit,
     events,
@@ -72,31 +72,26 @@ def _refuse_beyond_loopback() -> None:
 
 def _nothing_but_sign_in() -> None:
     """Every page's address is answered with the same page, and stays in the browser: the sign-in leads back to it."""
-    addresses = [page.url_path for page in _pages("You").values()]
+    addresses = navigation.addresses(_pages("You"))
     everywhere = [st.Page(sign_in.page, title="Sign in", url_path=address) for address in addresses]
     home = st.Page(sign_in.page, title="Sign in", url_path="sign-in", default=True)
     st.navigation([home, *everywhere], position="hidden").run()
 
 
 def _pages(
-    person: str, waiting: int = 0, stuck_now: int = 0, *, reads: bool = True
-) -> dict[str, StreamlitPage]:
+    person: str, waiting: int = 0, stuck_now: int = 0, *, reads: bool = True, inside: str = ""
+) -> dict[str, Both]:
+    review_title = f"Review · {waiting}" if waiting else "Review"
+    stuck_title = f"Stuck work · {stuck_now}" if stuck_now else "Stuck work"
     return {
-        "overview": st.Page(overview.page, title="Overview", url_path="overview"),
-        "review": st.Page(
-            review.page, title=f"Review · {waiting}" if waiting else "Review", url_path="review"
-        ),
-        "stuck": st.Page(
-            stuck.page, title=f"Stuck work · {stuck_now}" if stuck_now else "Stuck work", url_path="stuck"
-        ),
-        "events": st.Page(events.page, title="Events", url_path="events"),
-        "reprocess": st.Page(reprocess.page, title="Reprocess", url_path="reprocess"),
-        # Whoever may not read it is told so at its address, and is not offered it.
-        "audit": st.Page(
-            audit.page, title="Audit", url_path="audit", visibility="visible" if reads else "hidden"
-        ),
-        "health": st.Page(health.page, title="Health", url_path="health"),
-        "me": st.Page(me.page, title=person, url_path="me", icon=":material/account_circle:"),
+        "overview": both(overview.page, "overview", "Overview", inside),
+        "review": both(review.page, "review", review_title, inside),
+        "stuck": both(stuck.page, "stuck", stuck_title, inside),
+        "events": both(events.page, "events", "Events", inside),
+        "reprocess": both(reprocess.page, "reprocess", "Reprocess", inside),
+        "audit": both(audit.page, "audit", "Audit", inside, is_offered=reads),
+        "health": both(health.page, "health", "Health", inside),
+        "me": both(me.page, "me", person, inside, icon=":material/account_circle:"),
     }
 
 
@@ -107,13 +102,14 @@ def _navigate() -> None:
     st.session_state["drawn_waiting"], st.session_state["drawn_stuck"] = waiting, stuck_now
 
     def home() -> None:  # the default page has no address of its own, so it must not be a real one
-        st.switch_page(pages[FIRST_PAGE.get(who.role, "overview")])
+        st.switch_page(st.session_state["pages"][FIRST_PAGE.get(who.role, "overview")])
 
     reads = who.role in audit.READERS
-    pages = _pages(f"{named(who.name)} · {who.role.value}", waiting, stuck_now, reads=reads)
-    st.session_state["pages"] = pages
-    hidden = st.Page(home, title="Home", default=True, visibility="hidden")
-    chosen = st.navigation([hidden, *pages.values()], position="top")
+    person = f"{named(who.name)} · {who.role.value}"
+    chosen = navigation.chosen(
+        lambda inside: _pages(person, waiting, stuck_now, reads=reads, inside=inside),
+        st.Page(home, title="Home", default=True, visibility="hidden"),
+    )
     try:
         chosen.run()
     except Unavailable:
