@@ -8,7 +8,7 @@ from functools import cache, lru_cache
 from hashlib import sha256
 
 from dashboard.first_page import SCRIPTS, streamlits
-from dashboard.remembered import SCRIPT
+from dashboard.remembered import SCRIPT, TO_TOP
 
 INLINE = re.compile(r"<script>(.*?)</script>", re.DOTALL)
 YEAR_S = 31_536_000
@@ -55,5 +55,5 @@ def _policy(ours: str) -> str:
 @cache
 def _known_scripts() -> tuple[str, ...]:
     """Of each script that stands in a page: its hash, as CSP level 2 writes it."""
-    scripts = [*INLINE.findall(streamlits()), *SCRIPTS, SCRIPT]
+    scripts = [*INLINE.findall(streamlits()), *SCRIPTS, SCRIPT, TO_TOP]
     return tuple(f"'sha256-{b64encode(sha256(one.encode()).digest()).decode()}'" for one in scripts)

@@ -18,7 +18,7 @@ import streamlit as st
 from dashboard import session
 from dashboard.colours import Mode, State
 from dashboard.letters import odd_places
-from dashboard.remembered import remembering
+from dashboard.remembered import at_top, remembering
 from dashboard.words import clock, clock_s, harmless, many, named, span
 from ledger.payload import shown
 from ledger.verdict import VerdictWord
@@ -50,8 +50,14 @@ def mode() -> Mode:
 
 
 def remember(number: int) -> None:
-    """A small number in the browser, for this console alone. Both are our own: this is the only script we write."""
+    """A small number in the browser, for this console alone. Both are our own, as the script of `from_the_top` is."""
     st.html(remembering(number), unsafe_allow_javascript=True)
+
+
+def from_the_top(opened: int) -> None:
+    """Shows the page from its top when `opened` is another number than before; once, not at each run."""
+    with st.container(key="nt_top"):
+        st.html(at_top(opened), unsafe_allow_javascript=True)
 
 
 # ── Text from outside ─────────────────────────────────────────────────────────────────────────────────

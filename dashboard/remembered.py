@@ -1,4 +1,6 @@
-"""The one script we write: it keeps, where nobody signs in, as which of the people this browser acts."""
+"""The two scripts we write. One keeps, where nobody signs in, as which of the people this browser acts; one shows a page
+from its top, which Streamlit leaves where it was scrolled to when something else opens in it.
+"""
 
 from __future__ import annotations
 
@@ -10,5 +12,13 @@ SCRIPT = (
 )
 
 
+TO_TOP = "document.querySelector('[data-testid=stMain]').scrollTo(0, 0)"
+
+
 def remembering(number: int) -> str:
     return f'<span data-nt-number="{int(number)}"></span><script>{SCRIPT}</script>'
+
+
+def at_top(opened: int) -> str:
+    """Runs once for each number: an element that stays as it is runs nothing again."""
+    return f'<span data-nt-opened="{int(opened)}"></span><script>{TO_TOP}</script>'

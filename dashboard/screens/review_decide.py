@@ -19,7 +19,6 @@ from ledger import decisions
 from ledger.database import Transaction
 from ledger.records import Act, Decision, Seen
 from ledger.verdict import VerdictWord
-from ledger.views.queue import Segment
 from ledger.views.review import Send
 
 LOOKED_AT = ("Provider's own log", "Customer told us", "Our own records", "Only this page")
@@ -36,13 +35,6 @@ BUTTONS = {
     Decision.DO_NOT_SEND: "Close without sending",
 }
 READS_ONLY = "You can read this. Support or admin decides."
-
-
-def segment(send: Send) -> Segment:
-    """In which part of the queue this send waits."""
-    if send.state == "proposed":
-        return "to_approve"
-    return "second_person" if send.request else "uncertain"
 
 
 def panel(send: Send) -> None:

@@ -54,7 +54,7 @@ EMPTY = {
 
 def draw() -> None:
     sizes = session.read(views_review.sizes)
-    segment = st.session_state.get("segment", "uncertain")
+    segment = st.session_state.setdefault("segment", "uncertain")
     rows: list[QueueRow] = []
     if segment != "decided_today":
         rows = session.read(
@@ -65,7 +65,6 @@ def draw() -> None:
         st.segmented_control(
             "Show",
             SEGMENTS,
-            default="uncertain",
             required=True,
             format_func=lambda name: f"{NAMES[name]} · {int(waiting_in(sizes, name))}",
             label_visibility="collapsed",

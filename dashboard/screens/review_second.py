@@ -7,7 +7,8 @@ from typing import Any
 import streamlit as st
 
 from dashboard import components, session
-from dashboard.screens.review_settled import open_send, show
+from dashboard.screens.review_settled import show
+from dashboard.screens.review_way import offer_next, open_send
 from dashboard.words import clock, harmless, named
 from ledger import decisions
 from ledger.database import Transaction
@@ -41,6 +42,7 @@ def _own(send: Send, request: Request, asked: str, ends: str) -> None:
         f"**Asked at {asked} UTC. Nothing has gone out.** Without an answer by {ends} UTC it comes back to this desk."
     )
     st.caption("You asked for this yourself. Somebody else must agree.")
+    offer_next(send)
     if st.button("Withdraw the request", width="stretch", key=f"withdraw_{request.id}"):
         _answer(send, request, "withdrawn", (), "")
 

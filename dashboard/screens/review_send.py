@@ -18,12 +18,12 @@ from dashboard.screens import (
     review_hints,
     review_look,
     review_settled,
+    review_way,
 )
 from dashboard.words import COSTS, clock, clock_s, key_words, named, provider, span, what
 from ledger.payload import shown
 from ledger.records import Role
 from ledger.verdict import VerdictWord
-from ledger.views import queue as views_queue
 from ledger.views import review as views_review
 from ledger.views.review import Send
 
@@ -32,6 +32,7 @@ HEAD = (("From", "sender"), ("Cc", "cc"), ("Bcc", "bcc"), ("Reply-To", "reply_to
 
 
 def draw(send: Send) -> None:
+    components.from_the_top(review_way.opened())
     _way(send)
     to = send.recipients if send.content_kept else ("(no longer kept)",)
     components.heading(what(send.kind), to, review_found.lead(send))
@@ -82,8 +83,7 @@ def _has_verdict(send: Send) -> bool:
 
 
 def _way(send: Send) -> None:
-    segment = review_decide.segment(send)
-    ids = session.read(lambda tx: views_queue.in_order(tx, segment, most=200))
+    ids = review_way.waiting(part := review_way.part(send))
     at = ids.index(send.id) if send.id in ids else None
     with st.container(horizontal=True, vertical_alignment="center"):
         if {"cause", "list"} & set(st.query_params) and st.button(
@@ -93,14 +93,15 @@ def _way(send: Send) -> None:
             st.rerun()
         if st.button(f"All {len(ids)} waiting", icon=":material/arrow_back:", type="tertiary"):
             st.query_params.clear()
+            st.session_state["segment"] = part
             st.rerun()
         if at is not None:
             st.caption(f"{at + 1} of {len(ids)}", width="content")
-        following = ids[at + 1 : at + 2] if at is not None else ids[:1]
+        following = review_way.others(send, ids[at + 1 :] if at is not None else ids)
         if following and st.button(
             "Next", icon=":material/arrow_forward:", icon_position="right", type="tertiary"
         ):
-            review_settled.open_send(following[0])
+            review_way.open_send(following[0])
         st.fragment(_beside, run_every=session.refresh_s())(send.id, send.version, waits=_waits(send))
 
 
@@ -172,7 +173,7 @@ def _in_place_of(send: Send) -> None:
         return
     known = ", which nobody knows about" if send.predecessor_unknown else ""
     if st.button(f"In place of Send {send.predecessor}{known}", icon=":material/history:", type="tertiary"):
-        review_settled.open_send(send.predecessor)
+        review_way.open_send(send.predecessor)
 
 
 def _warn_of_look_alikes(send: Send) -> None:

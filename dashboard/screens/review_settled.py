@@ -13,13 +13,13 @@ import streamlit as st
 
 from dashboard import components, session
 from dashboard.screens.review_decided import otherwise
+from dashboard.screens.review_way import begin_at_the_top, offer_next, open_send
 from dashboard.words import clock, clock_s, day, harmless, named, provider
 from ledger import decisions
 from ledger.database import Transaction
 from ledger.payload import shown
 from ledger.records import Act, Seen
 from ledger.states import ActionState
-from ledger.views import queue as views_queue
 from ledger.views import review as views_review
 from ledger.views.decided import Decided
 from ledger.views.review import Send
@@ -41,14 +41,8 @@ def show(action_id: int, result: session.Result) -> NoReturn:
     """Keep what was not done for the next run, which draws the send as it is now."""
     st.session_state["last_result"] = (action_id, result)
     if isinstance(result, session.Done):
-        st.toast("Done. The audit has it.", icon=":material/check_circle:")  # the panel may be above the fold
-    st.rerun()
-
-
-def open_send(action_id: int) -> NoReturn:
-    st.session_state.pop("last_result", None)
-    st.query_params["send"] = str(action_id)
-    st.rerun()
+        st.toast("Done. The audit has it.", icon=":material/check_circle:")
+    begin_at_the_top()  # where it is told
 
 
 def _result(send: Send) -> session.Result | None:
@@ -88,7 +82,7 @@ def _moving(send: Send) -> None:
             _press(send, "taken back", lambda tx, act: decisions.take_back(tx, send.id, act))
     else:
         st.info("It is ready to go. The next free worker takes it.", icon=":material/schedule_send:")
-    _next_one(send)
+    offer_next(send)
     if _has_moved(send):  # after the button: a press that comes too late is answered
         st.rerun()
 
@@ -177,7 +171,7 @@ def _who(decided: Decided) -> str:
 def _onwards(send: Send) -> None:
     if send.successor is not None and st.button("Open the one that went instead", width="stretch"):
         open_send(send.successor)
-    _next_one(send)
+    offer_next(send)
     if session.may_decide() and _can_be_opened_again(send):
         _offer(send, "again")
     if session.may_decide() and send.state == "failed":
@@ -212,16 +206,6 @@ def _can_be_opened_again(send: Send) -> bool:
         and send.successor is None
         and send.finding.state is not ActionState.SENT
     )
-
-
-def _next_one(send: Send) -> None:
-    waiting = session.read(lambda tx: views_queue.queue(tx, "uncertain", most=2))
-    following = [row.id for row in waiting if row.id != send.id]
-    if following:
-        if st.button("Open the next one", type="primary", width="stretch", key=f"next_{send.id}"):
-            open_send(following[0])
-    else:
-        st.caption("Nothing else waits for a decision.")
 
 
 def _press(send: Send, what: str, do: Callable[[Transaction, Act], Any], why: str = "") -> None:

@@ -99,6 +99,12 @@ def in_order(tx: Transaction, segment: Segment, *, most: int) -> list[int]:
     return [row.id for row in tx.all(page(segment) + IDS, **values(None, most))]
 
 
+def asked_by(tx: Transaction, person_id: int) -> frozenset[int]:
+    """Those about which this person asks a second one, and cannot be the second one."""
+    rows = tx.all(f"{ASKED} AND q.requested_by = :person", person=person_id)
+    return frozenset(row.action_id for row in rows)
+
+
 def page(segment: Segment) -> str:
     """The statement that finds one page of a segment, for `IDS` or `ROWS` to say what of it is wanted."""
     row = ROW.format(soon=SOON)

@@ -242,6 +242,22 @@ def test_ui_18_an_address_does_nothing_and_shows_no_markup(hall: Hall, visit: Vi
     assert hall.database.run(lambda tx: tx.one(count)).n == before
 
 
+def opened_at_its_top(page: Page) -> None:
+    """In a low window the first send is read to its end; the next one begins at its top."""
+    page.set_viewport_size({"width": 1280, "height": 500})
+    page.get_by_role("button", name="Start with the first").press("Enter")
+    expect(page.get_by_role("heading", name="Refund notice to j.okafor@example.org")).to_be_visible(
+        timeout=WAIT_MS
+    )
+    settled(page)
+    down = "() => { const it = document.querySelector('[data-testid=stMain]'); it.scrollTo(0, 9999); return it.scrollTop }"
+    assert page.evaluate(down) > 200
+    page.get_by_role("button", name="Next").evaluate("it => it.click()")  # which scrolls nothing into view
+    heading = page.get_by_role("heading", name="Receipt to ana.ruiz@example.com")
+    expect(heading).to_be_in_viewport(timeout=WAIT_MS)
+    page.set_viewport_size({"width": 1280, "height": 1000})
+
+
 def test_the_queue_opens_by_keyboard_and_comes_back(alone: Hall, visit: Visit) -> None:
     made = desk(alone.house)
     page = visit(alone, "/review")
@@ -255,3 +271,7 @@ def test_the_queue_opens_by_keyboard_and_comes_back(alone: Hall, visit: Visit) -
     expect(page.get_by_role("heading", name="Receipt to ana.ruiz@example.com")).to_be_visible(timeout=WAIT_MS)
     page.get_by_role("button", name="All 5 waiting").click()
     expect(page.get_by_role("button", name="Start with the first")).to_be_visible(timeout=WAIT_MS)
+    opened_at_its_top(page)
+    page.get_by_role("link", name="Review ·").click()  # while a send is open
+    expect(page.get_by_role("button", name="Start with the first")).to_be_visible(timeout=WAIT_MS)
+    assert page.url.endswith("/review")
