@@ -54,6 +54,7 @@ CREATE TABLE nottwice.requests (
     action_id       bigint NOT NULL REFERENCES nottwice.actions,
     action_version  bigint NOT NULL,
     content_digest  bytea NOT NULL,
+    last_evidence   bigint NOT NULL DEFAULT 0,  -- the newest that was known of it then (sql/0041)
     wish            text NOT NULL CONSTRAINT the_wish_is_known CHECK (wish IN ('resend_new_key')),
     requested_by    bigint NOT NULL REFERENCES nottwice.people,
     requested_at    timestamptz NOT NULL DEFAULT now(),
@@ -62,6 +63,7 @@ CREATE TABLE nottwice.requests (
     looked_at       text[] NOT NULL DEFAULT '{}',
     decided_by      bigint REFERENCES nottwice.people,
     decided_at      timestamptz,
+    seen_version    bigint,  -- the action's, as who agreed had it on the page
     decision        text CONSTRAINT the_request_decision_is_known CHECK (decision IN ('agreed', 'disagreed', 'withdrawn', 'void')),
     version         bigint NOT NULL DEFAULT 1,
     CONSTRAINT decided_has_a_time CHECK ((decision IS NULL) = (decided_at IS NULL)),
@@ -77,7 +79,7 @@ GRANT UPDATE (name, email, seen_at) ON nottwice.people TO nottwice_console;
 GRANT INSERT (person_id, role, act, entity, entity_id, entity_version, outcome, why, looked_at, known, state_before, state_after, detail, form_id)
     ON nottwice.audit TO nottwice_viewer, nottwice_support, nottwice_engineer, nottwice_auditor, nottwice_admin;
 GRANT INSERT (action_id, action_version, content_digest, wish, requested_by, expires_at, why, looked_at) ON nottwice.requests TO nottwice_support, nottwice_engineer, nottwice_admin;
-GRANT UPDATE (decided_by, decided_at, decision, version) ON nottwice.requests TO nottwice_support, nottwice_admin;
+GRANT UPDATE (decided_by, decided_at, decision, seen_version, version) ON nottwice.requests TO nottwice_support, nottwice_admin;
 GRANT SELECT ON nottwice.audit, nottwice.audit_seals, nottwice.requests, nottwice.people TO nottwice_worker;
 GRANT INSERT ON nottwice.audit, nottwice.audit_seals TO nottwice_worker;
 GRANT UPDATE (decided_at, decision, version) ON nottwice.requests TO nottwice_worker;

@@ -11,7 +11,8 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = nottwice, pg_temp AS $$
     SELECT EXISTS (SELECT FROM nottwice.noted_now('action', send, person) a WHERE a.act = words AND a.role IN ('support', 'admin'))
 $$;
 
--- A request is about a send as it is now, in the name of whom the audit names, for a month at most: it holds the desk.
+-- A request is about a send as it is now, in the name of whom the audit names, for a month at most: it holds the desk. What was
+-- known of the send by then is written down here, for the second person, who is shown what came since.
 CREATE FUNCTION nottwice.a_request_is_audited() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = nottwice, pg_temp AS $$
 BEGIN
     IF nottwice.a_person_acts() AND (
@@ -21,6 +22,7 @@ BEGIN
         OR NOT nottwice.is_noted(NEW.action_id, NEW.requested_by, 'asked a second person: send again with a new key')) THEN
         RAISE EXCEPTION 'no request without its audit row: action %', NEW.action_id USING ERRCODE = 'insufficient_privilege';
     END IF;
+    NEW.last_evidence := nottwice.last_evidence(NEW.action_id);
     RETURN NEW;
 END
 $$;
@@ -49,13 +51,15 @@ $$;
 CREATE TRIGGER a_request_is_answered_on_record BEFORE UPDATE ON nottwice.requests
     FOR EACH ROW EXECUTE FUNCTION nottwice.an_answer_is_audited();
 
--- Whether two people agreed in this transaction to a new key for a send that stood, until they did, as it was asked about.
+-- Whether two people agreed in this transaction to a new key for a send that stood, until they did, as the second one saw it,
+-- with the content that it was asked about.
 CREATE FUNCTION nottwice.is_agreed_now(send bigint) RETURNS boolean
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = nottwice, pg_temp AS $$
     SELECT EXISTS (SELECT FROM nottwice.requests r JOIN nottwice.actions a ON a.id = r.action_id
                    JOIN nottwice.audit u ON u.entity = 'action' AND u.entity_id = a.id AND u.entity_version = a.version
                    WHERE r.action_id = send AND r.decision = 'agreed' AND r.decided_at = now() AND r.decided_by <> r.requested_by
-                     AND a.state = 'closed' AND a.version = r.action_version + 1 AND a.content_digest = r.content_digest
+                     AND a.state = 'closed' AND r.seen_version >= r.action_version AND a.version = r.seen_version + 1
+                     AND a.content_digest = r.content_digest
                      AND u.act = 'agreed: send again with a new key' AND u.outcome = 'done' AND u.person_id = r.decided_by
                      AND u.transaction = pg_current_xact_id())
 $$;

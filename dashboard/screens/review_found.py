@@ -9,7 +9,7 @@ from dashboard.words import clock, clock_s, many, provider, span
 from ledger.provider_facts import FACTS
 from ledger.records import Attempt, OutcomeKind
 from ledger.verdict import VerdictWord
-from ledger.views.review import Send
+from ledger.views.review import Request, Send
 
 FOUND = {
     OutcomeKind.ACCEPTED: "Accepted, with a message number",
@@ -83,6 +83,15 @@ def rows(send: Send, kind: str) -> list[tuple[str, str, str, str]]:
     return [*_tries(send), *_evidence(send), *_silence(send, kind)]
 
 
+def new_since(send: Send, request: Request) -> list[tuple[str, str, str, str]]:
+    """Of `rows`, what came in after a second person was asked, which who asked had not seen."""
+    answers = [a for a in send.attempts if a.answered_at is not None and a.answered_at > request.requested_at]
+    return [
+        *(_try(a, f"Try {a.number}", send) for a in answers),
+        *list(_evidence(send))[request.found_then :],
+    ]
+
+
 def can_be_asked(kind: str) -> bool:
     """Whether a provider of this kind has a look-up, so that to look again can bring something."""
     return kind not in FACTS or FACTS[kind].can_be_asked
@@ -94,9 +103,12 @@ def _tries(send: Send) -> Iterator[tuple[str, str, str, str]]:
         yield f"{total - TRIES_SHOWN} earlier tries", "See Tries below", "neither", "–"
     for attempt in send.attempts[-TRIES_SHOWN:]:
         name = "First and only try" if total == 1 else f"Try {attempt.number}"
-        name = name if attempt.number else "Since the restore or the copy"
-        points = POINTS.get(attempt.outcome, "neither") if attempt.outcome else "neither"
-        yield name, tried(attempt), points, clock(attempt.answered_at or attempt.started_at, send.now)
+        yield _try(attempt, name if attempt.number else "Since the restore or the copy", send)
+
+
+def _try(attempt: Attempt, name: str, send: Send) -> tuple[str, str, str, str]:
+    points = POINTS.get(attempt.outcome, "neither") if attempt.outcome else "neither"
+    return name, tried(attempt), points, clock(attempt.answered_at or attempt.started_at, send.now)
 
 
 def tried(attempt: Attempt) -> str:

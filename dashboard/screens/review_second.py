@@ -7,13 +7,14 @@ from typing import Any
 import streamlit as st
 
 from dashboard import components, session
+from dashboard.screens import review_found
 from dashboard.screens.review_settled import show
 from dashboard.screens.review_way import offer_next, open_send
 from dashboard.words import clock, harmless, named
 from ledger import decisions
 from ledger.database import Transaction
 from ledger.payload import shown
-from ledger.records import Act, Settled
+from ledger.records import Act, Seen, Settled
 from ledger.views.review import Request, Send
 
 LOOKED_AT = ("Provider's own log", "Customer told us", "Our own records", "Only this page")
@@ -31,6 +32,7 @@ def panel(send: Send, request: Request) -> None:
         st.markdown(
             f"It goes out as if for the first time, in {wait_s:g} seconds. If the first one arrived, **they get it twice**."
         )
+        _new_since(send, request, name, asked)
         _form(send, request)
         with st.expander(f"What {name} looked at, and why"):
             st.text(shown(f"{', '.join(request.looked_at)}.\n{request.why}"))
@@ -42,13 +44,23 @@ def _own(send: Send, request: Request, asked: str, ends: str) -> None:
         f"**Asked at {asked} UTC. Nothing has gone out.** Without an answer by {ends} UTC it comes back to this desk."
     )
     st.caption("You asked for this yourself. Somebody else must agree.")
+    _new_since(send, request, "you", asked)
     offer_next(send)
     if st.button("Withdraw the request", width="stretch", key=f"withdraw_{request.id}"):
         _answer(send, request, "withdrawn", (), "")
 
 
+def _new_since(send: Send, request: Request, who: str, asked: str) -> None:
+    """It does not end the request: the second person sees it, and the audit names it."""
+    new = review_found.new_since(send, request)
+    if new:
+        st.markdown(f":material/new_releases: **New since {who} asked at {asked} UTC:**")
+        components.evidence(new)
+
+
 def _form(send: Send, request: Request) -> None:
-    with st.form(f"second_{request.id}", border=False, enter_to_submit=False):
+    """Of what is drawn here: a press on an older drawing is no press on this one."""
+    with st.form(f"second_{request.id}_{send.version}", border=False, enter_to_submit=False):
         looked = st.pills(
             "What did you look at yourself?",
             LOOKED_AT,
@@ -69,11 +81,11 @@ def _form(send: Send, request: Request) -> None:
 
 
 def _answer(send: Send, request: Request, answer: str, looked: tuple[str, ...], why: str) -> None:
-    wait_s = session.house().settings.worker.decided_wait_s
+    seen, wait_s = Seen(send.version, send.content_digest), session.house().settings.worker.decided_wait_s
 
     def do(tx: Transaction, act: Act) -> Any:
         if answer == "agreed":
-            return decisions.agree(tx, request.id, act, wait_s=wait_s)
+            return decisions.agree(tx, request.id, seen, act, wait_s=wait_s)
         return decisions.disagree(tx, request.id, act)
 
     form = session.form_id("request", request.id, answer)

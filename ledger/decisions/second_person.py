@@ -22,9 +22,10 @@ from ledger.decisions.deciding import (
     must_be_in_time,
     must_be_somebody_else,
 )
-from ledger.errors import NotNow, Stale
+from ledger.errors import NotNow
 from ledger.records import Act, Seen, Settled
 from ledger.states import ActionState
+from ledger.verdict import Finding, VerdictWord
 
 
 def ask_new_key(tx: Transaction, action_id: int, seen: Seen, act: Act, *, expires_s: float = 14_400.0) -> int:
@@ -66,21 +67,25 @@ def ask_new_key(tx: Transaction, action_id: int, seen: Seen, act: Act, *, expire
     )
 
 
-def agree(tx: Transaction, request_id: int, act: Act, *, wait_s: float = 15.0) -> Settled:
+def agree(tx: Transaction, request_id: int, seen: Seen, act: Act, *, wait_s: float = 15.0) -> Settled:
     """The second person's word: a new generation with the same content goes out in `wait_s`; the old one is closed.
 
-    Raises NotAllowed for who asked, Stale when the send changed since it was asked, and as every decision.
+    `seen` is the send as this second person had it on the page: what was found since the request was made does not end it,
+    for who agrees has seen it, and the audit names it.
+
+    Raises NotAllowed for who asked, Stale when the send changed since the second person looked, NotNow when what was asked
+    about is not there any more or proof says that it went out, and as every decision.
     """
     request = _open_request(tx, request_id, act)
     must_be_somebody_else(tx, request.requested_by, act)
-    seen = Seen(request.action_version, bytes(request.content_digest))
     row, found = before(tx, request.action_id, act, seen, ActionState.NEEDS_REVIEW)
     must_be_complete(act)
     must_be_in_time(row)
-    _must_mean_one_account(tx, request, row)
+    _must_be_as_asked(tx, request, row, found)
     asked = f"asked by {request.asked_by_name}, request {request_id}"
-    change(tx, row, act, "agreed: send again with a new key", ActionState.CLOSED, found, basis=asked)
-    _close_request(tx, request_id, act, "agreed")
+    basis = "; ".join(filter(None, (asked, _found_since(tx, request))))
+    change(tx, row, act, "agreed: send again with a new key", ActionState.CLOSED, found, basis=basis)
+    _close_request(tx, request_id, act, "agreed", seen.version)
     made = tx.one("SELECT * FROM nottwice.next_generation(:id, :wait_s)", id=row.id, wait_s=wait_s)
     audit_id = audit.done(
         tx,
@@ -97,13 +102,36 @@ def agree(tx: Transaction, request_id: int, act: Act, *, wait_s: float = 15.0) -
     return Settled(made.id, ActionState.APPROVED, audit_id, made.now, made.due_at)
 
 
+def _must_be_as_asked(tx: Transaction, request: sa.Row[Any], row: sa.Row[Any], found: Finding) -> None:
+    """Raises NotNow, for no look at the page mends it: who asked has to ask again, or there is nothing to ask for."""
+    if found.verdict is VerdictWord.WAS_SENT:
+        raise NotNow(
+            "What was found since says that it went out. A new key would send it twice; nothing was sent."
+        )
+    if bytes(request.content_digest) != bytes(row.content_digest):
+        raise NotNow(
+            f"Its content is not what it was when this was asked. Do not agree; {request.asked_by_name} must ask again."
+        )
+    _must_mean_one_account(tx, request, row)
+
+
+SINCE = "SELECT id FROM nottwice.evidence WHERE action_id = :id AND id > :last ORDER BY id"
+
+
+def _found_since(tx: Transaction, request: sa.Row[Any]) -> str:
+    """For the audit: what who agreed had seen and who asked had not."""
+    numbers = [str(row.id) for row in tx.all(SINCE, id=request.action_id, last=request.last_evidence)]
+    return f"found since it was asked, and seen: evidence {', '.join(numbers)}" if numbers else ""
+
+
 def _must_mean_one_account(tx: Transaction, request: sa.Row[Any], row: sa.Row[Any]) -> None:
     now = tx.first("SELECT account, place FROM nottwice.providers WHERE name = :name", name=row.provider)
     place = now.place if now else ""
     is_other = request.account is not None and request.account != (now.account if now else row.account)
     if is_other or (request.place and place and request.place != place):
-        raise Stale(
-            f"{row.provider} has another account in the configuration since this was asked, or another address. Ask anew."
+        raise NotNow(
+            f"{row.provider} has another account in the configuration since this was asked, or another address. Do not agree; "
+            f"{request.asked_by_name} must ask again."
         )
 
 
@@ -157,10 +185,14 @@ def _open_request(tx: Transaction, request_id: int, act: Act) -> sa.Row[Any]:
     return row
 
 
-def _close_request(tx: Transaction, request_id: int, act: Act, decision: str) -> None:
+def _close_request(
+    tx: Transaction, request_id: int, act: Act, decision: str, seen_version: int | None = None
+) -> None:
     tx.one(
-        """UPDATE nottwice.requests SET decided_by = :person, decided_at = now(), decision = :decision, version = version + 1
+        """UPDATE nottwice.requests SET decided_by = :person, decided_at = now(), decision = :decision, seen_version = :seen,
+                  version = version + 1
            WHERE id = :id AND decision IS NULL RETURNING id""",
+        seen=seen_version,
         id=request_id,
         person=act.person.id,
         decision=decision,

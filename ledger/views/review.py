@@ -60,7 +60,7 @@ def sizes(tx: Transaction) -> Sizes:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A second person is asked to agree to a new key."""
+    """A second person is asked to agree to a new key. `found_then`: how many findings there were when it was asked."""
 
     id: int
     requested_by: int
@@ -69,6 +69,7 @@ class Request:
     looked_at: tuple[str, ...]
     requested_at: datetime
     expires_at: datetime
+    found_then: int
 
 
 # ── One send ──────────────────────────────────────────────────────────────────────────────────────────
@@ -225,7 +226,8 @@ def _with_workers(tx: Transaction, attempts: list[Attempt]) -> tuple[Attempt, ..
 
 def _request(tx: Transaction, action_id: int) -> Request | None:
     row = tx.first(
-        """SELECT q.id, q.requested_by, p.name, q.why, q.looked_at, q.requested_at, q.expires_at
+        """SELECT q.id, q.requested_by, p.name, q.why, q.looked_at, q.requested_at, q.expires_at,
+                  (SELECT count(*) FROM nottwice.evidence e WHERE e.action_id = q.action_id AND e.id <= q.last_evidence) AS found_then
            FROM nottwice.requests q JOIN nottwice.people p ON p.id = q.requested_by
            WHERE q.action_id = :id AND q.decision IS NULL AND q.expires_at > now()""",
         id=action_id,

@@ -187,7 +187,7 @@ def test_what_two_agreed_to_and_one_took_back_is_offered_to_nobody_alone_and_nam
     row = house.db.run(lambda tx: tx.one("SELECT version, content_digest FROM nottwice.actions"))
     seen = Seen(row.version, bytes(row.content_digest))
     asked = house.db.run(lambda tx: decisions.ask_new_key(tx, send, seen, ana))
-    made = house.db.run(lambda tx: decisions.agree(tx, asked, bo)).action_id
+    made = house.db.run(lambda tx: decisions.agree(tx, asked, seen, bo)).action_id
     back = replace(bo, form_id=uuid4())
     house.db.run(lambda tx: decisions.take_back(tx, made, back))
     at = opened(app, made, SUPPORT)

@@ -11,7 +11,7 @@ import pytest
 from ledger import accounts, decisions
 from ledger.actions import hand_back, start
 from ledger.database import Transaction
-from ledger.errors import MayNotStart, NotNow, Stale
+from ledger.errors import MayNotStart, NotNow
 from ledger.records import Decision, KindRules, NotSent, Role
 from ledger.settings import Settings, load
 from ledger.states import ActionState
@@ -129,7 +129,7 @@ def test_two_people_mean_one_account(sends: Sends, tmp_path: Path) -> None:
     old = sends.uncertain(KEYED)
     request = ask(sends, old, sends.person("Ann"))
     told(sends, configured(tmp_path, account="second"))
-    with pytest.raises(Stale, match="another account in the configuration since"):
+    with pytest.raises(NotNow, match="another account in the configuration since"):
         agree(sends, request, sends.person("Bo", Role.ADMIN))
     assert sends.state(old) is S.NEEDS_REVIEW
 
@@ -230,7 +230,7 @@ def test_a_new_key_goes_where_the_provider_is_now(sends: Sends, tmp_path: Path) 
         sends.decide(act, lambda tx: decisions.settle(tx, old, seen, Decision.RESEND_SAME_KEY, act))
     request = ask(sends, old, sends.person("Ann"))
     told(sends, of_another_kind(tmp_path))
-    with pytest.raises(Stale, match="another address"):
+    with pytest.raises(NotNow, match="another address"):
         agree(sends, request, sends.person("Bo", Role.ADMIN))
     told(sends, configured(tmp_path, more=ELSEWHERE))
     done = agree(sends, request, sends.person("Di", Role.ADMIN))

@@ -249,7 +249,7 @@ class Life(RuleBasedStateMachine):
         """The word of two allows one e-mail more."""
         asks, agrees, seen = self.sends.act(self.ann), self.sends.act(self.bo), self.sends.seen(self.id)
         request = self.sends.decide(asks, lambda tx: decisions.ask_new_key(tx, self.id, seen, asks))
-        done = self.sends.decide(agrees, lambda tx: decisions.agree(tx, request, agrees, wait_s=0.0))
+        done = self.sends.decide(agrees, lambda tx: decisions.agree(tx, request, seen, agrees, wait_s=0.0))
         self.ids.append(done.action_id)
         self.allowed += 1
 

@@ -11,7 +11,7 @@ from sqlalchemy.exc import DBAPIError
 from ledger import actions, decisions, together
 from ledger.actions import answers
 from ledger.errors import AlreadyDecided, Incomplete, NotAllowed, NotNow, Stale
-from ledger.records import Act, Decision, Evidence, KindRules, NotSent, Person, PointsTo, Role, Settled
+from ledger.records import Act, Decision, Evidence, KindRules, NotSent, Person, PointsTo, Role, Seen, Settled
 from ledger.records.together import Listed, Terms
 from ledger.sign_in import people
 from ledger.states import ActionState
@@ -26,9 +26,11 @@ def ask(sends: Sends, action_id: int, who: Person) -> int:
     return sends.decide(act, lambda tx: decisions.ask_new_key(tx, action_id, seen, act))
 
 
-def agree(sends: Sends, request_id: int, who: Person) -> Settled:
+def agree(sends: Sends, request_id: int, who: Person, seen: Seen | None = None) -> Settled:
+    """Having looked just now, unless `seen` is an older look."""
     act = sends.act(who)
-    return sends.decide(act, lambda tx: decisions.agree(tx, request_id, act))
+    looked = seen or sends.seen(request(sends, request_id).action_id)  # type: ignore[attr-defined]
+    return sends.decide(act, lambda tx: decisions.agree(tx, request_id, looked, act))
 
 
 def request(sends: Sends, request_id: int) -> object:
@@ -204,8 +206,9 @@ def test_both_say_what_they_looked_at_and_why(sends: Sends) -> None:
     with pytest.raises(Incomplete):
         sends.decide(silent, lambda tx: decisions.ask_new_key(tx, action_id, seen, silent))
     request_id, silent = ask(sends, action_id, ann), Act(bo, uuid4(), "", ("Only this page",))
+    seen = sends.seen(action_id)
     with pytest.raises(Incomplete, match="why"):
-        sends.decide(silent, lambda tx: decisions.agree(tx, request_id, silent))
+        sends.decide(silent, lambda tx: decisions.agree(tx, request_id, seen, silent))
     assert len(sends.rows("SELECT FROM nottwice.actions")) == 1
 
 
@@ -237,14 +240,57 @@ def test_proof_voids_the_question(sends: Sends) -> None:
     assert len(sends.rows("SELECT FROM nottwice.actions")) == 1
 
 
-def test_what_changed_since_it_was_asked_is_not_agreed_to(sends: Sends) -> None:
-    action_id = sends.uncertain()
-    request_id = ask(sends, action_id, sends.person("Ann"))
+def hinted(sends: Sends, action_id: int) -> int:
+    """Something is found about it that proves nothing; returns its number."""
     now = sends.rows("SELECT now() AS now")[0].now
     hint = Evidence("search", "like it", PointsTo.SENT, False, now)
     sends.by_worker.run(lambda tx: answers.add_evidence(tx, action_id, hint))
-    with pytest.raises(Stale):
+    return int(sends.rows("SELECT max(id) AS id FROM nottwice.evidence")[0].id)
+
+
+def test_what_was_found_since_it_was_asked_is_shown_agreed_to_and_on_record(sends: Sends) -> None:
+    """Who asked need not ask again: it is the second person's page that must be of now."""
+    action_id = sends.uncertain()
+    earlier = hinted(sends, action_id)
+    request_id = ask(sends, action_id, sends.person("Ann"))
+    looked = sends.seen(action_id)
+    news = [hinted(sends, action_id), hinted(sends, action_id)]
+    bo = sends.person("Bo")
+    with pytest.raises(Stale, match="while you had it open"):
+        agree(sends, request_id, bo, looked)
+    assert sends.state(action_id) is S.NEEDS_REVIEW
+    send = sends.by_console.run(lambda tx: review.send(tx, Role.SUPPORT, action_id), role=Role.SUPPORT)
+    assert send is not None and send.request is not None
+    assert (len(send.evidence), send.request.found_then) == (3, 1)
+    now = Seen(send.version, send.content_digest)
+    assert agree(sends, request_id, bo, now).state is S.APPROVED
+    assert request(sends, request_id).seen_version == now.version  # type: ignore[attr-defined]
+    detail = sends.audit(action_id)[-1].detail
+    assert detail.endswith(f"found since it was asked, and seen: evidence {news[0]}, {news[1]}")
+    assert f"evidence {earlier}," not in detail
+
+
+def test_proof_that_it_went_out_is_never_agreed_away(sends: Sends) -> None:
+    """It settles the send and voids the request; where it did neither, the agreement is refused all the same."""
+    action_id = sends.uncertain()
+    request_id = ask(sends, action_id, sends.person("Ann"))
+    sends.sql(
+        """INSERT INTO nottwice.evidence (action_id, source, found, points_to, proof)
+           VALUES (:id, 'webhook', 'delivered', 'sent', true)""",
+        id=action_id,
+    )
+    with pytest.raises(NotNow, match="says that it went out"):
         agree(sends, request_id, sends.person("Bo"))
+    assert len(sends.rows("SELECT FROM nottwice.actions")) == 1
+
+
+def test_other_content_than_was_asked_about_is_asked_for_anew(sends: Sends) -> None:
+    action_id = sends.uncertain()
+    request_id = ask(sends, action_id, sends.person("Ann"))
+    sends.sql("UPDATE nottwice.requests SET content_digest = '\\x00'")
+    with pytest.raises(NotNow, match="Do not agree; Ann must ask again"):
+        agree(sends, request_id, sends.person("Bo"))
+    assert sends.state(action_id) is S.NEEDS_REVIEW
 
 
 def test_agreed_twice_is_told(sends: Sends) -> None:

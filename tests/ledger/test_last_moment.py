@@ -225,9 +225,9 @@ def test_a_second_person_does_not_agree_too_late_and_a_new_key_ends_when_the_old
     request = sends.decide(ann, lambda tx: decisions.ask_new_key(tx, action_id, seen, ann))
     ends(sends, action_id)
     with pytest.raises(NotNow, match="It is not sent after that"):
-        sends.decide(bo, lambda tx: decisions.agree(tx, request, bo))
+        sends.decide(bo, lambda tx: decisions.agree(tx, request, seen, bo))
     sends.sql("UPDATE nottwice.actions SET send_before = :at WHERE id = :id", at=until, id=action_id)
-    made = sends.decide(bo, lambda tx: decisions.agree(tx, request, bo))
+    made = sends.decide(bo, lambda tx: decisions.agree(tx, request, seen, bo))
     assert made.action_id != action_id
     assert sends.row(made.action_id).send_before == until
 

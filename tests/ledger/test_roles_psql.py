@@ -176,7 +176,8 @@ def test_a_reveal_is_of_the_role_that_noted_it(psql: Callable[..., list[str]], s
 
 ASKED, AGREED = "asked a second person: send again with a new key", "agreed: send again with a new key"
 ANSWER = (
-    "UPDATE nottwice.requests SET decided_by = {}, decided_at = now(), decision = '{}', version = version + 1"
+    "UPDATE nottwice.requests SET decided_by = {}, decided_at = now(), decision = '{}', seen_version = action_version, "
+    "version = version + 1"
 )
 NEXT = "SELECT id FROM nottwice.next_generation({}, 0)"
 
