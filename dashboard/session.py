@@ -34,8 +34,9 @@ from dashboard.identity import (
 from ledger import audit, check, views
 from ledger.accounts import resuming
 from ledger.database import Transaction
-from ledger.decisions.deciding import must_be_complete
+from ledger.decisions.deciding import DECIDERS, must_be_complete
 from ledger.errors import AlreadyDecided, Declined, Incomplete, NotAdmitted, Stale, Unavailable
+from ledger.evidence import rests
 from ledger.figures import samples
 from ledger.kept import reveals
 from ledger.records import Act, Decision
@@ -263,7 +264,9 @@ def _note(
     """Into the audit, in a transaction of its own. What cannot be noted is logged: the act was not done anyway."""
 
     def noted(tx: Transaction) -> datetime:
-        note(tx, given, what, entity, entity_id, reason)
+        sees = entity == "action" and given.person.role in DECIDERS
+        known = rests.known_now(tx, entity_id) if sees else ""
+        note(tx, given, what, entity, entity_id, reason, known)
         return views_review.now(tx)
 
     try:

@@ -50,7 +50,8 @@ def _nothing() -> None:
 
 
 def _draw(entry: Entry) -> None:
-    components.mail_head(facts(entry))
+    to = session.read(lambda tx: views_audit.recipients(tx, entry))
+    components.mail_head(facts(entry, to))
     if entry.hash is None:
         st.caption("It waits for its seal, which a worker makes within a second.")
     else:
@@ -60,8 +61,8 @@ def _draw(entry: Entry) -> None:
         _onwards(entry)
 
 
-def facts(entry: Entry) -> list[tuple[str, str]]:
-    """Everything the entry says, without what it does not say."""
+def facts(entry: Entry, to: tuple[str, ...] = ()) -> list[tuple[str, str]]:
+    """Everything the entry says, without what it does not say; and `to` whom its send goes, which it does not keep."""
     same = entry.state_after is not None and entry.state_after == entry.state_before
     ended = entry.outcome if entry.outcome == "done" else f"{entry.outcome}: {entry.detail}"
     return [
@@ -69,6 +70,7 @@ def facts(entry: Entry) -> list[tuple[str, str]]:
         ("Who", who(entry) if entry.person_id is None else f"{who(entry)}, {entry.role}"),
         ("Did", did(entry)),
         ("To what", subject(entry)),
+        ("Recipient", ", ".join(to)),
         ("Outcome", ended),
         ("Before", _state(entry.state_before)),
         ("After", _state(entry.state_after) + (" (not changed)" if same else "")),

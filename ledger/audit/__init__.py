@@ -75,20 +75,41 @@ def done(
     )
 
 
-def refused(tx: Transaction, act: Act, what: str, entity: Entity, entity_id: int, reason: str) -> int:
+def refused(
+    tx: Transaction, act: Act, what: str, entity: Entity, entity_id: int, reason: str, known: str = ""
+) -> int:
     """Note a try that the ledger refused. Goes into a transaction of its own: the refused one was rolled back.
 
-    Both states of the row are the one it is in: nothing was changed.
+    Both states of the row are the one it is in: nothing was changed. `known`: what is known of it by now, which may be
+    more than what the person saw.
     """
     return _insert(
-        tx, act, what, entity, entity_id, "refused", detail=reason, **_unchanged(tx, entity, entity_id)
+        tx,
+        act,
+        what,
+        entity,
+        entity_id,
+        "refused",
+        detail=reason,
+        known=known,
+        **_unchanged(tx, entity, entity_id),
     )
 
 
-def failed(tx: Transaction, act: Act, what: str, entity: Entity, entity_id: int, reason: str) -> int:
+def failed(
+    tx: Transaction, act: Act, what: str, entity: Entity, entity_id: int, reason: str, known: str = ""
+) -> int:
     """Note a try that an error stopped; like `refused`, in a transaction of its own."""
     return _insert(
-        tx, act, what, entity, entity_id, "failed", detail=reason, **_unchanged(tx, entity, entity_id)
+        tx,
+        act,
+        what,
+        entity,
+        entity_id,
+        "failed",
+        detail=reason,
+        known=known,
+        **_unchanged(tx, entity, entity_id),
     )
 
 

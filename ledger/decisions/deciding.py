@@ -13,6 +13,7 @@ import sqlalchemy as sa
 from ledger import audit, judging
 from ledger.database import Transaction
 from ledger.errors import AlreadyDecided, Incomplete, NotAllowed, NotNow, Stale
+from ledger.evidence import rests
 from ledger.records import Act, Decision, Role, Seen, Settled
 from ledger.states import FINAL_ACTIONS, ActionState
 from ledger.verdict import Finding, VerdictWord
@@ -118,11 +119,12 @@ def change(
     message_id: str | None = None,
     basis: str = "",
     wait_s: float = 0.0,
+    known: str = "",
     further: bool = False,
 ) -> Settled:
     """Write the audit row and make the change; `wait_s` is how long a decided send can be taken back.
 
-    `further`: one more row of an act that is on record already, without its form.
+    `known`: what was known, where it was read already. `further`: one more row of an act that is on record already, without its form.
     """
     audit_id = audit.done(
         tx,
@@ -133,7 +135,7 @@ def change(
         version=row.version + 1,
         before=row.state,
         after=target.value,
-        known=found.in_words,
+        known=known or rests.known_of(tx, row, found),
         detail="; ".join(
             filter(None, (_content(row, target), f"message {message_id}" if message_id else "", basis))
         ),

@@ -23,6 +23,7 @@ from ledger.decisions.deciding import (
     must_be_somebody_else,
 )
 from ledger.errors import NotNow
+from ledger.evidence import rests
 from ledger.records import Act, Seen, Settled
 from ledger.states import ActionState
 from ledger.verdict import Finding, VerdictWord
@@ -44,7 +45,7 @@ def ask_new_key(tx: Transaction, action_id: int, seen: Seen, act: Act, *, expire
         version=None,
         before=row.state,
         after=row.state,
-        known=found.in_words,
+        known=rests.known_of(tx, row, found),
     )
     return int(
         tx.one(

@@ -16,6 +16,7 @@ from ledger import judging
 from ledger.actions import answers
 from ledger.database import Transaction
 from ledger.evidence.notices import What, origin
+from ledger.evidence.rests import EARLY
 from ledger.records import Evidence, PointsTo
 from ledger.states import ActionState
 
@@ -25,8 +26,6 @@ MESSAGE_ID_SHOWN = 80  # characters, where a sentence names a message
 SENDS_MAX = 2000  # the newest on the desk; what waits longer has had its look
 SINCE_S = 172_800.0  # a webhook is tried again for 27.6 h (docs.svix.com, retries)
 
-# By the provider's clock, which may be behind ours.
-EARLY = ", before our request left: likely another one, unless the provider's clock is slow"
 FOUND = {
     What.SENT: "went out",
     What.DELIVERED: "was delivered",

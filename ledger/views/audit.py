@@ -107,6 +107,17 @@ def entry(tx: Transaction, who: Person, audit_id: int) -> Entry | None:
     return made(row) if row is not None and only in (None, row.person_id) else None
 
 
+def recipients(tx: Transaction, entry: Entry) -> tuple[str, ...]:
+    """To whom the send of an entry went or was to go, as the reader's role may see them; nobody once they are not kept.
+
+    Never part of the record itself, which is kept longer than people's addresses.
+    """
+    if entry.entity != "action":
+        return ()
+    row = tx.first("SELECT recipients FROM nottwice.recipients WHERE action_id = :id", id=entry.entity_id)
+    return tuple(row.recipients) if row else ()
+
+
 def count(tx: Transaction, chosen: Chosen, *, most: int) -> int:
     """How many entries were asked for; `most + 1` stands for any number beyond `most`."""
     return int(tx.one(audit_choice.counted(chosen, most + 1))[0])
