@@ -154,6 +154,12 @@ def how_to_find_out(send: Send) -> str:
     return where
 
 
+def searched_recipient(send: Send) -> str:
+    """For whom a log is searched; nothing where a role does not see it whole."""
+    first = send.recipients[0] if send.recipients else ""
+    return "" if "•" in first else first
+
+
 def _whose_key(name: str) -> str:
     """Our content never changes: what else may have used the key."""
     return (

@@ -197,9 +197,8 @@ def _how_to_find_out(send: Send) -> None:
             st.code(shown(send.subject), language=None)
         configured = session.house().settings.providers.get(send.provider)
         if configured and configured.log_url:
-            st.link_button(
-                f"Open {provider(send.provider)}'s log", configured.log_url, icon=":material/open_in_new:"
-            )
+            address = configured.log_of(send.subject, review_found.searched_recipient(send))
+            st.link_button(f"Open {provider(send.provider)}'s log", address, icon=":material/open_in_new:")
 
 
 def _what_goes_out(send: Send) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from typing import Any, Literal, Self
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from pydantic import Field, model_validator
 
@@ -27,6 +27,10 @@ OF_ONE_KIND = {
     "spelling": "mailera",
     **dict.fromkeys(("security", "user", "helo", "step_s", "unencrypted"), "smtp"),
 }
+# What of a send its address at the provider's log may hold, so that nobody carries it over by hand.
+LOG_BLANKS = re.compile(r"\{([^{}]*)\}")
+LOG_NAMES = ("subject", "recipient")
+LOG_CHARACTERS_MAX = 200  # of each: a log is searched for a part of it
 HELO = re.compile(r"[A-Za-z0-9.-]+|\[[0-9A-Za-z.:]+\]", re.ASCII)
 
 
@@ -47,7 +51,9 @@ class ProviderSettings(Table):
     margin_s: Seconds = 900.0
     timeout_s: PositiveSeconds = 30.0
     sends_at_once: Count | None = None
-    log_url: str = ""  # where a person finds the provider's own log
+    log_url: str = (
+        ""  # where a person finds the provider's own log; {subject} and {recipient} stand for a send's
+    )
     # Ids of the webhook endpoints that lead to us, where their addresses do not tell:
     endpoints: tuple[Name, ...] = ()
     spelling: MaileraSpelling = MaileraSpelling()
@@ -70,6 +76,11 @@ class ProviderSettings(Table):
         port = self.server[1] if self.kind == "smtp" else None
         return f"{self.kind} {normal(self.base_url or FACTS[self.kind].address, port)}"
 
+    def log_of(self, subject: str, recipient: str) -> str:
+        """The provider's own log, looking for one send where its address has a place for it; "" where none is configured."""
+        given = {"subject": subject, "recipient": recipient}
+        return LOG_BLANKS.sub(lambda m: quote(given[m[1]][:LOG_CHARACTERS_MAX], safe=""), self.log_url)
+
     @property
     def look_s(self) -> float:
         """How long a question about a send may take there."""
@@ -87,6 +98,11 @@ class ProviderSettings(Table):
             )
         if self.log_url and not is_page(self.log_url):
             raise wrong("log_url", "is no page that a person can open; write it as https://host/path")
+        for name in LOG_BLANKS.findall(self.log_url):
+            if name not in LOG_NAMES:
+                raise wrong(
+                    "log_url", f"has no {{{name}}}; of a send it may name {{subject}} and {{recipient}}"
+                )
         if not self.key and (self.kind != "smtp" or self.user):
             raise wrong("key", "is missing")
         if self.kind == "mailera" and not self.base_url:

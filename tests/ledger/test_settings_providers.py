@@ -63,6 +63,23 @@ def test_what_is_assumed_of_mailera_is_said_in_one_place() -> None:
 
 
 @pytest.mark.parametrize(
+    ("log_url", "address"),
+    [
+        ("https://x/log", "https://x/log"),
+        (
+            "https://x/?q={subject}&to={recipient}",
+            "https://x/?q=Caf%C3%A9%20%26%20%7Brecipient%7D%23&to=a%2Bb%40x.example",
+        ),
+        ("https://x/" + "{subject}" * 2, "https://x/" + "Caf%C3%A9%20%26%20%7Brecipient%7D%23" * 2),
+        ("", ""),
+    ],
+)
+def test_a_log_is_opened_with_what_tells_a_send_apart(log_url: str, address: str) -> None:
+    provider = ProviderSettings(kind="agentmail", key="k", log_url=log_url)
+    assert provider.log_of("Café & {recipient}#", "a+b@x.example") == address
+
+
+@pytest.mark.parametrize(
     ("text", "sentence"),
     [
         ('kind = "postmark"\nkey = "k"\n', "line 2: [providers.p] kind must be one of agentmail, inboxili, mailera, smtp"),
@@ -74,6 +91,7 @@ def test_what_is_assumed_of_mailera_is_said_in_one_place() -> None:
         (AGENTMAIL + 'base_url = "https://x "\n', "line 4: [providers.p] base_url is no address of an API"),
         (AGENTMAIL + 'log_url = "javascript:alert(1)"\n', "line 4: [providers.p] log_url is no page that a person can open"),
         (AGENTMAIL + 'log_url = "https://u:p@x"\n', "line 4: [providers.p] log_url is no page that a person can open"),
+        (AGENTMAIL + 'log_url = "https://x/?q={sbject}"\n', "line 4: [providers.p] log_url has no {sbject}; of a send it may name"),
         (AGENTMAIL + 'account = " "\n', "line 4: [providers.p] account is blank, or begins or ends with a blank"),
         (AGENTMAIL + "window_s = 86401\n", "line 4: [providers.p] window_s is 86401; AgentMail keeps a key for 86400 s"),
         (MAILERA + "window_s = 1e13\n", "line 5: [providers.p] window_s must be less than or equal to 3153600000."),

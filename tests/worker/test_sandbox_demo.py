@@ -11,6 +11,7 @@ from importlib.resources import files
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from urllib.parse import parse_qsl, urlsplit
 from uuid import uuid4
 
 import pytest
@@ -68,6 +69,12 @@ def demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Setti
         return load()
 
     return read
+
+
+def test_the_log_of_the_demo_is_opened_at_the_send_that_is_looked_for(demo: Callable[..., Settings]) -> None:
+    for provider in demo().providers.values():
+        query = dict(parse_qsl(urlsplit(provider.log_of("Invoice 7 & more", "")).query))
+        assert query == {"provider": provider.kind, "to": "Invoice 7 & more"}
 
 
 @pytest.fixture
