@@ -12,8 +12,9 @@ from typing import Any
 import streamlit as st
 
 from dashboard import components, session
-from dashboard.screens import review_found, review_second
-from dashboard.screens.review_settled import show
+from dashboard.screens import review_found, review_number, review_second
+from dashboard.screens.review_number import NONE, Number
+from dashboard.screens.review_settled import refused_beside, show
 from dashboard.words import clock, harmless, provider
 from ledger import decisions
 from ledger.database import Transaction
@@ -75,7 +76,8 @@ def _decide(send: Send) -> None:
     if against:
         st.warning(against, icon=":material/warning:")
     number, looked, why, pressed = _form(send, pick)
-    if not pressed:
+    refused_beside(send)
+    if not pressed or number.is_doubted:
         return
     missing = session.incomplete(why, looked, None if pick is Decision.RESEND_NEW_KEY else send.finding, pick)
     if missing:
@@ -97,17 +99,14 @@ def _tell_left_off(send: Send) -> None:
         )
 
 
-def _form(send: Send, pick: Decision) -> tuple[str, tuple[str, ...], str, bool]:
+def _form(send: Send, pick: Decision) -> tuple[Number, tuple[str, ...], str, bool]:
     mark = f"{send.id}_{send.version}"
     with st.form(f"form_{mark}", border=False, enter_to_submit=False):
-        number = ""
-        if pick is Decision.WAS_SENT:
-            label = f"Message number at {provider(send.provider)}"
-            number = st.text_input(
-                label, placeholder="as the provider shows it", max_chars=200, key=f"number_{mark}"
-            )
+        number = review_number.field(send) if pick is Decision.WAS_SENT else NONE
         looked = st.pills("What did you look at?", LOOKED_AT, selection_mode="multi", key=f"looked_{mark}")
         why = components.reason("Why? The audit keeps your words.", key=f"why_{mark}")
+        if pick is Decision.WAS_SENT:
+            number = review_number.asked_again(send, number)
         pressed = st.form_submit_button(BUTTONS[pick], type="primary", width="stretch")
     return number, tuple(looked), why, pressed
 
@@ -184,14 +183,17 @@ def contradiction(send: Send, pick: Decision) -> str:
     return ""
 
 
-def carry_out(send: Send, pick: Decision, looked: tuple[str, ...], why: str, number: str = "") -> None:
+def carry_out(send: Send, pick: Decision, looked: tuple[str, ...], why: str, number: Number = NONE) -> None:
     seen, settings = Seen(send.version, send.content_digest), session.house().settings
 
     def do(tx: Transaction, act: Act) -> Any:
         if pick is Decision.RESEND_NEW_KEY:
             return decisions.ask_new_key(tx, send.id, seen, act, expires_s=settings.console.request_expires_s)
         wait_s = settings.worker.decided_wait_s
-        return decisions.settle(tx, send.id, seen, pick, act, message_id=number, wait_s=wait_s)
+        typed, read_in = number.message_id, number.read_in
+        return decisions.settle(
+            tx, send.id, seen, pick, act, message_id=typed, read_in=read_in, wait_s=wait_s
+        )
 
     form = session.form_id(send.id, send.version, pick, send.asked_before)
     show(send.id, session.act(decisions.WORDS[pick], send.id, do, form=form, why=why, looked_at=looked))

@@ -56,6 +56,13 @@ def last_result(send: Send) -> None:
         components.outcome(result)
 
 
+def refused_beside(send: Send) -> None:
+    """What the ledger said no to, by the button too: the answer above may be out of view."""
+    result = _result(send)
+    if isinstance(result, session.Refused):
+        components.outcome(result)
+
+
 def panel(send: Send) -> None:
     """A send that does not wait for a person now."""
     if send.state in MOVING:

@@ -26,7 +26,7 @@ from ledger.decisions.second_person import ask_new_key as ask_new_key
 from ledger.decisions.second_person import disagree as disagree
 from ledger.decisions.second_person import must_not_be_asked
 from ledger.errors import Incomplete, NotNow
-from ledger.evidence.known_messages import must_be_no_others
+from ledger.evidence.known_messages import basis_of, must_be_no_others
 from ledger.records import Act, Decision, Seen, Settled
 from ledger.states import ActionState
 from ledger.verdict import Finding, VerdictWord
@@ -55,13 +55,14 @@ def settle(
     *,
     message_id: str = "",
     basis: str = "",
+    read_in: str = "",
     wait_s: float = 15.0,
 ) -> Settled:
     """Decide an uncertain send: it was sent, the same key again, or no sending at all.
 
-    `basis` is what the message's number was taken from, for the audit. A send waits `wait_s` seconds and can be taken
-    back; it passes `start()` like any other. A new key needs a
-    second person: `ask_new_key`. Raises NotAllowed, AlreadyDecided, Stale, Incomplete, and NotNow: also for the number
+    `basis` is what the message's number was taken from, for the audit; `read_in` where the person read one that is on no
+    notice and in no look-up. A send waits `wait_s` seconds and can be taken back; it passes `start()` like any other. A
+    new key needs a second person: `ask_new_key`. Raises NotAllowed, AlreadyDecided, Stale, Incomplete, and NotNow: also for the number
     of a message that is known as another send's.
     """
     row, found = before(tx, action_id, act, seen, ActionState.NEEDS_REVIEW)
@@ -75,6 +76,7 @@ def settle(
     number = message_id.strip()[:MESSAGE_ID_CHARACTERS_MAX] or None
     if number is not None:
         must_be_no_others(tx, action_id, row.account, number)
+        basis = "; ".join(filter(None, (basis, basis_of(tx, action_id, number, read_in))))
     return change(
         tx, row, act, WORDS[decision], TARGETS[decision], found, message_id=number, basis=basis, wait_s=wait_s
     )

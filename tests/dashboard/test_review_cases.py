@@ -57,6 +57,34 @@ def test_ui_16_after_an_act_the_actors_next_view_is_fresh(app: App, house: House
     assert "Nothing goes out until somebody opens it again." in everything
 
 
+def test_a_number_that_nothing_of_ours_has_is_asked_about_once_more_by_the_button(
+    app: App, house: House
+) -> None:
+    send = house.uncertain(RECEIPT, mail("ana@example.com", "Your receipt"), ago_s=600)
+    at = opened(app, send, SUPPORT)
+    at.radio[0].set_value(at.radio[0].options[0]).run()
+
+    def typed(beginning: str, text: str) -> None:
+        next(box for box in at.text_input if str(box.key).startswith(beginning)).set_value(text)
+
+    def pressed() -> str:
+        next(button for button in at.button if button.label == "Close as sent").click().run()
+        assert not at.exception, at.exception
+        return house.db.run(
+            lambda tx: tx.one("SELECT state FROM nottwice.actions WHERE id = :id", id=send)
+        ).state
+
+    at.button_group[0].set_value(["Provider's own log"])
+    typed("why_", "It stands there")
+    typed("number_", "not a number at all")
+    assert pressed() == "needs_review"
+    assert [w.value.partition("** ")[2] for w in at.warning] == [
+        "This number is on no notice and in no look-up of ours. Compare it once more."
+    ]
+    typed("read_in_", "Inboxili's log, 09:12")
+    assert pressed() == "sent"
+
+
 def test_ui_16_a_row_that_somebody_changes_is_shown_as_it_is_at_the_next_look(app: App, house: House) -> None:
     send = house.uncertain(RECEIPT, mail("ana@example.com", "Receipt"), ago_s=600)
     at = opened(app, send, SUPPORT)

@@ -17,6 +17,7 @@ from ledger.evidence import lookups
 from ledger.records import Act, Decision, Evidence, PointsTo, Role, Settled
 from ledger.states import ActionState
 from ledger.views import decided as views_decided
+from tests.fix_notices import Provider
 from tests.fix_sends import ACCEPTED, KEYED, Sends
 
 MESSAGE = "<m-8@provider.example>"
@@ -145,12 +146,34 @@ def test_one_message_is_not_adopted_for_two_sends(sends: Sends, send: int) -> No
         adopt(sends, other, sends.act(sends.person("Bo")), hint.id)
 
 
-def closed_with(sends: Sends, action_id: int, message_id: str) -> Settled:
+def closed_with(sends: Sends, action_id: int, message_id: str, read_in: str = "") -> Settled:
     act, seen = sends.act(sends.person("Ann")), sends.seen(action_id)
+    number = {"message_id": message_id, "read_in": read_in}
     return sends.decide(
-        act,
-        lambda tx: decisions.settle(tx, action_id, seen, Decision.WAS_SENT, act, message_id=message_id),
+        act, lambda tx: decisions.settle(tx, action_id, seen, Decision.WAS_SENT, act, **number)
     )
+
+
+@pytest.mark.parametrize("number", ["not a number at all", "<m-9@provider.example>"])
+def test_a_number_that_nothing_of_ours_names_takes_a_second_word(
+    sends: Sends, send: int, number: str
+) -> None:
+    with pytest.raises(Incomplete, match="on no notice and in no look-up of ours"):
+        closed_with(sends, send, number, " ")
+    assert sends.state(send) is ActionState.NEEDS_REVIEW
+    assert closed_with(sends, send, number, "Inboxili's log, 09:12").state is ActionState.SENT
+    (entry,) = sends.audit(send)
+    assert entry.detail == f"message {number}; on no notice of ours; read in: Inboxili's log, 09:12"
+
+
+def test_a_number_on_a_notice_or_in_a_hint_takes_none_and_neither_does_none(
+    sends: Sends, send: int, provider: Provider
+) -> None:
+    noticed, unnumbered = sends.uncertain(KEYED), sends.uncertain(KEYED)
+    provider.says("delivered", "<m-7@x>", account="agentmail")
+    for action_id, number in ((noticed, " <m-7@x>"), (send, "m-8@provider.example"), (unnumbered, "")):
+        assert closed_with(sends, action_id, number).state is ActionState.SENT
+        assert "read in" not in sends.audit(action_id)[0].detail
 
 
 @pytest.mark.parametrize("number", [MESSAGE, "m-8@provider.example", " <m-8@provider.example> "])
@@ -162,7 +185,7 @@ def test_a_number_that_is_another_sends_is_refused_by_that_sends_name(
     with pytest.raises(NotNow, match=f"known as send {send}'s"):
         closed_with(sends, other, number)
     assert (sends.state(other), sends.row(other).message_id) == (ActionState.NEEDS_REVIEW, None)
-    assert closed_with(sends, other, "<m-9@provider.example>").state is ActionState.SENT
+    assert closed_with(sends, other, "<m-9@provider.example>", "their log").state is ActionState.SENT
 
 
 def test_a_number_of_a_send_that_its_provider_answered_is_refused_too(sends: Sends, send: int) -> None:

@@ -45,7 +45,7 @@ def evidence(sends: Sends, action_id: int, points_to: PointsTo, *, is_proof: boo
 
 def test_it_was_sent(sends: Sends) -> None:
     action_id, ann = sends.uncertain(), sends.person("Ann")
-    done = settle(sends, action_id, D.WAS_SENT, sends.act(ann), message_id="  <m-9>  ")
+    done = settle(sends, action_id, D.WAS_SENT, sends.act(ann), message_id="  <m-9>  ", read_in="their log")
     assert (done.state, done.goes_at) == (S.SENT, None)
     row = sends.row(action_id)
     assert (row.state, row.message_id) == (S.SENT, "<m-9>")

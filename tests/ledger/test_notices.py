@@ -189,7 +189,8 @@ def test_snd_19_two_mails_to_one_person(sends: Sends, provider: Provider) -> Non
 def test_what_a_person_gave_as_its_number_is_shown_with_it(sends: Sends, provider: Provider) -> None:
     action_id = sends.uncertain()
     seen, act = sends.seen(action_id), sends.act(sends.person("Ana"))
-    sends.decide(act, lambda tx: decisions.settle(tx, action_id, seen, Decision.WAS_SENT, act, message_id=M1))
+    given = {"message_id": M1, "read_in": "their log"}
+    sends.decide(act, lambda tx: decisions.settle(tx, action_id, seen, Decision.WAS_SENT, act, **given))
     provider.says("delivered", "m-1@provider.example")
     assert said(provider, action_id) == [("ann@example.com", ["delivered"])]
     assert provider.evidence(action_id) == []  # their word is no proof
