@@ -195,9 +195,16 @@ class House:
         )
 
     def evidence(
-        self, action_id: int, source: str, found: str, points_to: str, *, proof: bool = False
+        self,
+        action_id: int,
+        source: str,
+        found: str,
+        points_to: str,
+        *,
+        proof: bool = False,
+        message_id: str | None = None,
     ) -> None:
-        seen = Evidence(source, found, PointsTo(points_to), proof, datetime.now(UTC))
+        seen = Evidence(source, found, PointsTo(points_to), proof, datetime.now(UTC), message_id)
         self.db.run(lambda tx: answers.add_evidence(tx, action_id, seen))
 
     def uncertain(

@@ -94,10 +94,12 @@ class Sends:
             self.answered(attempt, outcome)
         return attempt
 
-    def uncertain(self, rules: KindRules = KEYLESS, outcome: Outcome | None = UNKNOWN) -> int:
+    def uncertain(
+        self, rules: KindRules = KEYLESS, outcome: Outcome | None = UNKNOWN, email: Email = EMAIL
+    ) -> int:
         """A send on the desk, with the time for evidence behind it; a keyed one because its patience is over."""
         self.sql("DELETE FROM nottwice.provider_pauses")  # many doubts in a row would hold the account
-        action_id = self.proposed(rules)
+        action_id = self.proposed(rules, email=email)
         self.tried(action_id, outcome)
         if self.state(action_id) is ActionState.APPROVED:
             self.sql("UPDATE nottwice.actions SET retry_until = now() WHERE id = :id", id=action_id)

@@ -8,6 +8,7 @@ from typing import NoReturn
 import streamlit as st
 
 from dashboard import session
+from dashboard.screens.review_fitting import alone_words, can_be_decided
 from dashboard.words import clock, many, named, provider
 from ledger.records import Decision
 from ledger.views import together as views_together
@@ -21,9 +22,25 @@ def draw(segment: str) -> None:
         _line(_asks(asked), "Look at these", f"list_{asked.id}", {"list": str(asked.id)})
     if segment == "uncertain":
         for cause in session.read(views_together.causes):
-            words = f"**{many(cause.n, 'send shares', 'sends share')} one cause:** {cause_words(cause)}."
-            label = "Decide these together" if session.may_decide() else "Look at these"
-            _line(words, label, f"cause_{cause.id}", {"cause": str(cause.id)})
+            _cause(cause)
+
+
+def _cause(cause: Cause) -> None:
+    words = f"**{many(cause.n, 'send shares', 'sends share')} one cause:** {cause_words(cause)}."
+    may, why_not = session.may_decide(), ""
+    if may:
+        why_not = _why_not(cause)
+    label = "Decide these together" if may and not why_not else "Look at these"
+    _line(f"{words} {why_not}", label, f"cause_{cause.id}", {"cause": str(cause.id)})
+
+
+def _why_not(cause: Cause) -> str:
+    """Why nothing can be decided about them in common; empty where something can."""
+    group = session.read(lambda tx: views_together.group(tx, cause.id))
+    wait_s = session.house().settings.worker.decided_wait_s
+    if group is None or can_be_decided(group, wait_s):
+        return ""
+    return f"None of them can be decided with the others. {alone_words(group)}"
 
 
 def cause_words(cause: Cause, now: datetime | None = None) -> str:

@@ -18,6 +18,7 @@ from dashboard.colours import PILLS
 from dashboard.lists import listed, offer_first
 from dashboard.screens.review_causes import cause_words, go
 from dashboard.screens.review_decide import LOOKED_AT, NAMES, READS_ONLY
+from dashboard.screens.review_fitting import OFFERED, alone_words, fitting, rests_on
 from dashboard.screens.review_queue import GLYPHS, PILL_STATES, recipients_words
 from dashboard.words import harmless, key_words, many, provider, span, what
 from ledger import decisions, together
@@ -27,7 +28,6 @@ from ledger.records import Act, Decision, Seen
 from ledger.records.together import Listed, Shared, Terms
 from ledger.views.together import Group, Member
 
-OFFERED = (Decision.WAS_SENT, Decision.RESEND_SAME_KEY, Decision.DO_NOT_SEND)
 CHANCED = "▲ May have gone out"
 
 
@@ -82,6 +82,7 @@ def _table(group: Group) -> None:
         "To": text(width=165),
         "About": text(width=96),
         "What we know": known,
+        "Rests on": text(width=190),
         "Safe key": text(width=132),
         "Waiting": text(width=70, alignment="right"),
     }
@@ -98,6 +99,7 @@ def frame(group: Group) -> pd.DataFrame:
             "To": [recipients_words(member.recipients) for member in group.members],
             "About": [shown(member.about) for member in group.members],
             "What we know": [[_known(member)] for member in group.members],
+            "Rests on": [rests_on(member.rest) for member in group.members],
             "Safe key": [_key(member, group) for member in group.members],
             "Waiting": [span(member.waiting_s) for member in group.members],
         }
@@ -105,7 +107,7 @@ def frame(group: Group) -> pd.DataFrame:
 
 
 def _known(member: Member) -> str:
-    if member.points_to_sent:
+    if member.rest.points_to_sent:
         return CHANCED
     return GLYPHS["looking" if member.looking_s > 0 else member.verdict or "nobody_knows"]
 
@@ -118,27 +120,22 @@ def _key(member: Member, group: Group) -> str:
 # ── One decision ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def fitting(group: Group, decision: Decision, wait_s: float) -> list[Member]:
-    """Those that can be decided like this, as far as the page knows; the ledger looks again."""
-    if decision is Decision.WAS_SENT:
-        return [member for member in group.members if member.points_to_sent]
-    plain = [member for member in group.members if not member.points_to_sent]
-    if decision is Decision.DO_NOT_SEND:
-        return plain
-    return [member for n, member in enumerate(plain) if _has_key(member, wait_s + n * together.PACE_S)]
-
-
-def _has_key(member: Member, goes_s: float) -> bool:
-    if member.looking_s > 0:
-        return False
-    return member.verdict == "was_not_sent" or (member.key_left_s or 0.0) > goes_s
-
-
 def _decide(group: Group) -> None:
     wait_s = session.house().settings.worker.decided_wait_s
     fit = {decision: fitting(group, decision, wait_s) for decision in OFFERED}
+    pick = _choice(group, fit)
+    for sentence in _impossible(group, fit):
+        st.caption(f":material/block: {sentence}")
+    if pick is not None:
+        _form(group, pick, fit[pick])
+
+
+def _choice(group: Group, fit: dict[Decision, list[Member]]) -> Decision | None:
     offered = [decision for decision in OFFERED if fit[decision]]
-    pick = st.radio(
+    if not offered:
+        st.markdown("**None of them can be decided with the others.**")
+        return None
+    return st.radio(
         "**What should happen to them?**",
         offered,
         index=None,
@@ -147,21 +144,17 @@ def _decide(group: Group) -> None:
         key=f"together_{group.cause.id}",
         width="stretch",
     )
-    for sentence in _impossible(group, fit):
-        st.caption(f":material/block: {sentence}")
-    if pick is not None:
-        _form(group, pick, fit[pick])
 
 
 def _caption(group: Group, decision: Decision, n: int) -> str:
     name = provider(group.cause.provider)
     match decision:
         case Decision.WAS_SENT:
-            return f"Only {n:,}, of which something says that it may have gone out. Nothing goes out."
+            return f"Only {n:,}, each with a message that may be no other send's. That is a hint, not a proof. Nothing goes out."
         case Decision.RESEND_SAME_KEY:
             return f"The same e-mails go to {name}, two a second. If a first one arrived, {name} sends nothing. One copy at most."
         case _:
-            return "Nothing goes out, now or later. Those of whom the first try failed get nothing."
+            return "Nothing goes out, now or later. Nothing was found of them: those of whom the first try failed get nothing."
 
 
 def _impossible(group: Group, fit: dict[Decision, list[Member]]) -> list[str]:
@@ -178,6 +171,9 @@ def _impossible(group: Group, fit: dict[Decision, list[Member]]) -> list[str]:
         told.append(
             f"What may have gone out ({len(group.members) - plain:,}) is not closed or sent with the others."
         )
+    alone = alone_words(group)
+    if alone:
+        told.append(f"**It was sent** is not said of all in common. {alone}")
     return told
 
 

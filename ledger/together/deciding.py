@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
 
 from ledger import audit, judging
 from ledger.database import Transaction
-from ledger.decisions import TARGETS, WORDS, adopting, must_be_harmless
+from ledger.decisions import TARGETS, WORDS, must_be_harmless
 from ledger.decisions.deciding import change, changed, may_decide, must_be_in_time
 from ledger.errors import Declined, NotNow
-from ledger.evidence.message_ids import meeting_key
-from ledger.records import Act, Decision, Evidence, PointsTo
+from ledger.evidence import rests
+from ledger.evidence.rests import Rest, against_sent
+from ledger.records import Act, Decision
 from ledger.records.together import Listed
 from ledger.states import ActionState
 from ledger.verdict import Finding
@@ -41,6 +41,7 @@ class Judged:
     listed: Listed
     row: sa.Row[Any] | None
     found: Finding | None
+    rest: Rest
     refusal: str = ""
     message_id: str | None = None
 
@@ -56,30 +57,17 @@ def judged(
     ids = [one.action_id for one in listed]
     rows, histories = judging.lock_many(tx, ids), judging.histories(tx, ids)
     asked = {row.action_id: row.name for row in tx.all(ASKED, ids=ids, except_for=list_id)}
+    found_of_each = rests.of_each(tx, ids)  # behind the locks, so that it is what was told last
     made: list[Judged] = []
     goes_s = wait_s
     for one in listed:
-        row, (attempts, evidence) = rows.get(one.action_id), histories[one.action_id]
-        found = None if row is None else judging.finding_of(row, attempts, evidence)
-        refusal = _refusal(tx, one, row, found, evidence, decision, goes_s, asked.get(one.action_id, ""))
-        number = "" if refusal or decision is not Decision.WAS_SENT else _message_id(tx, one.action_id)
-        made.append(Judged(one, row, found, refusal, number or None))
+        row, rest = rows.get(one.action_id), found_of_each[one.action_id]
+        found = None if row is None else judging.finding_of(row, *histories[one.action_id])
+        refusal = _refusal(tx, one, row, found, rest, decision, goes_s, asked.get(one.action_id, ""))
+        number = rest.message_id if decision is Decision.WAS_SENT and not refusal else None
+        made.append(Judged(one, row, found, rest, refusal, number))
         goes_s += 0.0 if refusal else PACE_S
-    return _each_its_own(made)
-
-
-def _each_its_own(made: list[Judged]) -> list[Judged]:
-    """A message that two of a list may be is neither's number: nobody said whose it is."""
-    keys = Counter(
-        (one.row.account, meeting_key(one.message_id)) for one in made if one.row and one.message_id
-    )
-    shared = {key for key, n in keys.items() if n > 1}
-    return [
-        replace(one, message_id=None)
-        if one.row and one.message_id and (one.row.account, meeting_key(one.message_id)) in shared
-        else one
-        for one in made
-    ]
+    return made
 
 
 def _refusal(
@@ -87,7 +75,7 @@ def _refusal(
     one: Listed,
     row: sa.Row[Any] | None,
     found: Finding | None,
-    evidence: Sequence[Evidence],
+    rest: Rest,
     decision: Decision,
     goes_s: float,
     asked_by: str,
@@ -100,21 +88,20 @@ def _refusal(
         return "It changed since it was listed. Look at it by itself."
     if asked_by:
         return f"{asked_by} asks a second person about it."
-    return _against(tx, row, found, evidence, decision, goes_s)
+    return _against(tx, row, found, rest, decision, goes_s)
 
 
 def _against(
     tx: Transaction,
     row: sa.Row[Any],
     found: Finding,
-    evidence: Sequence[Evidence],
+    rest: Rest,
     decision: Decision,
     goes_s: float,
 ) -> str:
-    points_to_sent = _points_to_sent(evidence)
     if decision is Decision.WAS_SENT:
-        return "" if points_to_sent else "Nothing that was found points to its having gone out."
-    if points_to_sent:
+        return against_sent(rest)
+    if rest.points_to_sent:
         return "Something points to its having gone out. Look at it by itself."
     if decision is Decision.RESEND_SAME_KEY:
         try:
@@ -123,28 +110,6 @@ def _against(
         except NotNow as error:
             return str(error)
     return ""
-
-
-def _points_to_sent(evidence: Sequence[Evidence]) -> bool:
-    """As the page has it (ledger/views/together.py): what was taken back later points nowhere."""
-    return any(
-        seen.points_to is PointsTo.SENT and not _is_taken_back(seen, evidence[n:])
-        for n, seen in enumerate(evidence, start=1)
-    )
-
-
-def _is_taken_back(seen: Evidence, later: Sequence[Evidence]) -> bool:
-    if seen.proof or seen.message_id is None:
-        return False
-    key = meeting_key(seen.message_id)
-    said = [one.message_id for one in later if one.points_to is PointsTo.NEITHER and one.message_id]
-    return key in map(meeting_key, said)
-
-
-def _message_id(tx: Transaction, action_id: int) -> str:
-    """That of the hint, where there is one and no doubt which."""
-    hints = adopting.hints(tx, action_id)
-    return hints[0].message_id if len(hints) == 1 else ""
 
 
 def nothing_can_be_done(tx: Transaction, all_of_it: Sequence[Judged]) -> Declined:
@@ -171,6 +136,7 @@ def carry_out(
             message_id=one.message_id,
             basis=basis,
             wait_s=wait_s + place * PACE_S,
+            known=rests.known(found, one.rest, row.state),
             further=True,
         )
 

@@ -7,6 +7,8 @@ from datetime import datetime
 
 from ledger.database import Transaction
 from ledger.database.rows import made
+from ledger.evidence import rests
+from ledger.evidence.rests import Rest
 from ledger.together import LIST_MAX
 
 SHARED_MIN = 5  # fewer are decided one by one
@@ -39,8 +41,7 @@ def causes(tx: Transaction) -> list[Cause]:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One send of a group, with what travels with a decision about it. `points_to_sent`: something hints that it
-    went, and was not taken back."""
+    """One send of a group, with what travels with a decision about it, and what a common word would rest on."""
 
     id: int
     version: int
@@ -51,7 +52,7 @@ class Member:
     verdict: str | None
     key_left_s: float | None
     looking_s: float
-    points_to_sent: bool
+    rest: Rest
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +75,7 @@ SELECT a.id, a.version, a.content_digest, a.about, coalesce(r.recipients, '{}') 
        min(a.first_started_at) OVER () AS first_at, max(a.first_started_at) OVER () AS last_at, now() AS now,
        CASE WHEN a.verdict = 'safe_to_try_again' AND k.ends < now() THEN 'nobody_knows' ELSE a.verdict END AS verdict,
        CAST(extract(epoch FROM k.ends - now()) AS double precision) AS key_left_s,
-       CAST(greatest(0, coalesce(extract(epoch FROM a.evidence_until - now()), 0)) AS double precision) AS looking_s,
-       nottwice.points_to_sent(a.id) AS points_to_sent
+       CAST(greatest(0, coalesce(extract(epoch FROM a.evidence_until - now()), 0)) AS double precision) AS looking_s
 FROM nottwice.waiting_by_cause s JOIN nottwice.actions a ON a.id = s.id LEFT JOIN nottwice.recipients r ON r.action_id = a.id,
      LATERAL (SELECT nottwice.key_ends(a.first_started_at, a.key_window_s, a.key_margin_s) AS ends) k
 WHERE s.provider = :provider AND s.kind = :kind AND s.slot = :slot
@@ -94,8 +94,15 @@ def group(tx: Transaction, action_id: int) -> Group | None:
         return None
     first = rows[0]
     cause = Cause(first.id, of.provider, of.kind, first.first_at, first.last_at, first.n)
+    found = rests.of_each(tx, [row.id for row in rows])
     members = tuple(
-        made(Member, row, recipients=tuple(row.recipients), content_digest=bytes(row.content_digest))
+        made(
+            Member,
+            row,
+            recipients=tuple(row.recipients),
+            content_digest=bytes(row.content_digest),
+            rest=found[row.id],
+        )
         for row in rows
     )
     return Group(cause, members, first.now)

@@ -64,7 +64,7 @@ def test_many_are_closed_by_one_press_and_what_may_have_gone_out_is_not_among_th
     app: App, house: House
 ) -> None:
     ids = shared(house, 6)
-    house.evidence(ids[2], "Notice from inboxili", "A message near in time", "sent")
+    house.evidence(ids[2], "Notice from inboxili", "A message near in time", "sent", message_id="<m-1@x>")
     at = app("review", cause=str(ids[0]))
     assert not at.exception, at.exception
     assert [str(o) for o in at.radio[0].options] == ["**It was sent** · 1", "**Do not send** · 5"]
@@ -81,6 +81,21 @@ def test_many_are_closed_by_one_press_and_what_may_have_gone_out_is_not_among_th
     ]
     again = app("review", list=at.query_params["list"][0])
     assert again.title[0].value == at.title[0].value, "a reload says the same"
+
+
+def test_sends_that_share_a_message_are_no_common_word_and_the_rows_say_so(app: App, house: House) -> None:
+    ids = shared(house, 5)
+    for id_ in ids:
+        for number in ("<m-1@x>", "<m-2@x>"):
+            house.evidence(id_, "Notice from inboxili", "A message near in time", "sent", message_id=number)
+    queue = app("review")
+    assert not [button for button in queue.button if button.label == "Decide these together"]
+    words = "5 sends, 2 messages: decide these one by one."
+    assert any(words in block.value for block in queue.markdown)
+    at = pressed(queue, "Look at these")
+    assert set(at.dataframe[0].value["Rests on"]) == {"2 messages, shared with 4 other sends"}
+    assert any(words in caption.value for caption in at.caption)
+    assert not at.radio
 
 
 def test_one_of_a_list_opens_without_a_mouse_and_leads_back(app: App, house: House) -> None:

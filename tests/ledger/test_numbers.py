@@ -77,14 +77,15 @@ def while_one_is_open(sends: Sends, list_id: int, act: Act, other: Callable[[], 
     return raised
 
 
-def test_two_lists_agreed_at_one_moment_give_one_number_once(sends: Sends) -> None:
-    first, second = hinted(sends), hinted(sends, "m-8@provider.example")
-    lists = [asked(sends, one) for one in (first, second)]
-    acts = [sends.act(sends.person(name)) for name in ("Bo", "Cy")]
-    assert while_one_is_open(sends, lists[0], acts[0], lambda: agree(sends, lists[1], acts[1])) == []
-    assert [sends.state(one) for one in (first, second)] == [ActionState.SENT] * 2
-    assert [sends.row(one).message_id for one in (first, second)] == [NUMBER, None]
-    assert [len(sends.audit(one)) for one in (first, second)] == [1, 1]
+def test_a_list_is_not_agreed_to_once_another_send_may_be_the_message(sends: Sends) -> None:
+    first = hinted(sends)
+    listed, act = asked(sends, first), sends.act(sends.person("Bo"))
+    second = hinted(sends, "m-8@provider.example")
+    with pytest.raises(NotNow, match="the message of another send as well"):
+        agree(sends, listed, act)
+    with pytest.raises(NotNow, match="the message of another send as well"):
+        asked(sends, second)
+    assert [sends.state(one) for one in (first, second)] == [ActionState.NEEDS_REVIEW] * 2
 
 
 def test_a_number_given_by_hand_at_the_moment_of_a_list_is_refused(sends: Sends) -> None:
