@@ -12,7 +12,7 @@ from ledger.sign_in import people
 # Hours ago, who, act, outcome, states before and after, what was known, why, what was looked at, detail.
 WHY = ("Customer wrote that nothing came", "Provider's own log")
 ACTS = (
-    (0.02, "Bo", "agreed", "done", "needs_review", "closed", "nobody_knows", "The log of the provider is empty", "Provider's own log", ""),
+    (0.0, "Bo", "agreed", "done", "needs_review", "closed", "nobody_knows", "The log of the provider is empty", "Provider's own log", ""),
     (0.3, "Ana", "asked a second person: send again with a new key", "done", "needs_review", "needs_review", "nobody_knows", *WHY, ""),
     (0.9, "Ana", "closed as sent", "refused", "closed", "closed", "", "It is in the sent folder", "Our own records",
      "Not done. Bo Lindqvist was first: closed without sending, at 09:41:16 UTC. Nothing of yours was carried out."),
