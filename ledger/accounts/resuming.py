@@ -19,7 +19,8 @@ WHO = frozenset({Role.ADMIN})
 OVER = "This pause is over already. Nothing was done."
 
 STANDING = """
-SELECT account, paused_until, reason FROM nottwice.provider_pauses WHERE id = :id AND paused_until > now()
+SELECT account, paused_until, reason FROM nottwice.provider_pauses
+WHERE id = :id AND paused_until > clock_timestamp()
 """
 LAST = """
 SELECT p.name, a.at FROM nottwice.audit a JOIN nottwice.people p ON p.id = a.person_id

@@ -155,6 +155,20 @@ def test_two_admins_at_once_are_one_decision_and_the_other_is_told(sends: Sends)
         assert len(sends.rows("SELECT FROM nottwice.audit")) == before + 1
 
 
+def test_who_began_first_and_came_second_is_told_who_was_first(sends: Sends) -> None:
+    """Their transaction's own time is the earlier one: by it the pause would still stand, and look like another."""
+    pause, first, second = paused(sends), admin(sends, "Bo"), admin(sends, "Cy")
+
+    def late(tx: Transaction) -> str:
+        tx.one("SELECT now() AS at")
+        race(lambda: resumed(sends, first, pause))  # on a thread of its own
+        return resuming.resume(tx, second, pause.id, pause.paused_until)
+
+    with pytest.raises(AlreadyDecided) as refused:
+        sends.decide(second, late)
+    assert refused.value.who == "Bo"
+
+
 def told(sends: Sends, act: Act, pause: Pause) -> str:
     try:
         return resumed(sends, act, pause)
