@@ -20,8 +20,8 @@ from hypothesis import HealthCheck, settings
 from ledger import schema
 from ledger.database import Database
 from ledger.embedded import Cluster
+from ledger.events import recovery
 from ledger.file_lock import held
-from ledger.work import recovery
 from tests import starts
 from tests.databases import TEMPLATE, Databases, as_login, connected
 

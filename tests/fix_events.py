@@ -16,8 +16,8 @@ import sqlalchemy as sa
 
 from ledger import inbox, work
 from ledger.database import Database
+from ledger.events import recovery
 from ledger.records import Acceptance, ClaimedEvent, Delivery, Unusable, Worker, digest_of
-from ledger.work import recovery
 
 T = TypeVar("T")
 WAIT_S = 15.0

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ledger import actions
+from ledger.events import endings
 from ledger.records import Delivery, Proposal, Unusable, Worker
-from ledger.work import endings
 from tests.fix_events import Ledger, delivery, unusable, worker
 from tests.fix_seed import RECEIPT, House, mail
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
+from ledger.events import endings
 from ledger.records import NotSent, Worker
-from ledger.work import endings
 from tests.fix_events import Ledger, worker
 from tests.fix_seed import REFUND, House, mail
 

@@ -9,9 +9,9 @@ from typing import Any
 
 from ledger import work, workers
 from ledger.database import Database, Transaction
+from ledger.events.front import Front
 from ledger.records import ClaimedEvent, Worker
 from ledger.settings import Settings
-from ledger.work.front import Front
 from worker.handlers import Handlers
 
 # A claim need not outlive a crash of the server: whoever's claim was forgotten completes nothing, for its token is not

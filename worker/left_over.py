@@ -6,9 +6,9 @@ from collections import Counter
 
 from ledger import reprocess
 from ledger.database import Database, Transaction
+from ledger.events import order
 from ledger.inbox import unhandled
 from ledger.settings import Settings
-from ledger.work import order
 from worker.maintenance import BATCHES_MAX, HOUR_S, Duty
 from worker.observer import note
 

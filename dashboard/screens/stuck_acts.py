@@ -29,9 +29,9 @@ from dashboard.screens.stuck_read import Kept
 from dashboard.words import harmless
 from ledger.cli import retrying
 from ledger.cli.retrying import Chosen
+from ledger.events import by_two, recovery
 from ledger.records import Role
 from ledger.views.stuck_rows import Row, StuckSend
-from ledger.work import by_two, recovery
 
 # ── The bar ───────────────────────────────────────────────────────────────────────────────────────────
 

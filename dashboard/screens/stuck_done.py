@@ -16,9 +16,9 @@ from dashboard.words import many
 from ledger import decisions
 from ledger.cli.retrying import Chosen
 from ledger.database import Transaction
+from ledger.events import by_two
 from ledger.records import Act, Seen
 from ledger.views.stuck_rows import Row, StuckSend
-from ledger.work import by_two
 
 FEW = 25  # rows that are told one by one, and done without showing progress
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Literal
 
 from ledger.decisions.deciding import DECIDERS
+from ledger.events import by_hand, by_two, recovery
 from ledger.records import Role
 from ledger.views.stuck_rows import Row, StuckSend
-from ledger.work import by_hand, by_two, recovery
 
 Deed = Literal["again", "aside", "back"]
 DEEDS: tuple[Deed, ...] = ("again", "aside", "back")

@@ -13,10 +13,10 @@ from dashboard.screens.stuck_fits import CONSEQUENCE, DEEDS, ICONS, READ_ONLY, l
 from dashboard.screens.stuck_read import Kept
 from dashboard.words import many, span
 from ledger.database import Transaction
+from ledger.events import recovery
 from ledger.payload import shown
 from ledger.views import stuck as views_stuck
 from ledger.views.stuck_rows import Failure, StuckEvent, Surroundings
-from ledger.work import recovery
 
 DIGITS_MAX = 18  # of a bigint that is certainly one
 ERROR_CHARACTERS_SHOWN = 2000

@@ -14,12 +14,12 @@ import streamlit as st
 from dashboard import paging, session
 from dashboard.screens.stuck_words import Pace
 from ledger.database import Transaction
+from ledger.events import by_two, recovery
+from ledger.events.by_two import Request
 from ledger.records import Person
 from ledger.views import stuck as views_stuck
 from ledger.views.stuck_found import SEGMENTS, Filter, Place, Segment
 from ledger.views.stuck_rows import Limits, Page, Row, Sizes
-from ledger.work import by_two, recovery
-from ledger.work.by_two import Request
 
 ROWS_SHOWN = paging.ROWS
 TEXT_MAX = 200

@@ -12,10 +12,10 @@ from dashboard.screens.stuck_fits import AUDITED, CONSEQUENCE, Deed
 from dashboard.screens.stuck_read import Kept
 from dashboard.words import clock, many, named
 from ledger.database import Transaction
+from ledger.events import by_two, recovery
+from ledger.events.by_two import Request
 from ledger.payload import shown
 from ledger.records import Act
-from ledger.work import by_two, recovery
-from ledger.work.by_two import Request
 
 DEED_OF: dict[str, Deed] = {audited: deed for deed, audited in AUDITED.items()}
 

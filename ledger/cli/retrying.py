@@ -16,8 +16,8 @@ from ledger import audit
 from ledger.awake import as_viewer
 from ledger.database import Database, Transaction
 from ledger.errors import Declined
+from ledger.events import by_hand, by_two, recovery
 from ledger.records import Act, Person
-from ledger.work import by_hand, by_two, recovery
 
 FORMS = UUID("0b6f0e5e-9a55-4c5f-8d0e-1f5c2a7d9b11")  # the name space of one-time ids
 PAGE = 500

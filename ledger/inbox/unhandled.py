@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 from ledger.database import Transaction
-from ledger.work import order
+from ledger.events import order
 
 Kind = tuple[str, str]
 

@@ -12,10 +12,10 @@ from typing import Any
 import sqlalchemy as sa
 
 from ledger.database import Transaction
+from ledger.events.recovery import MORE_ATTEMPTS
 from ledger.records import Mode
 from ledger.records.reprocess import RowState, RunMode
 from ledger.reprocess import stages as reprocess_stages
-from ledger.work.recovery import MORE_ATTEMPTS
 
 # What its handler is told: what a preview leaves behind is what may be chosen to go out once more.
 MODES = {RunMode.RECOMPUTE: Mode.RECOMPUTE, RunMode.PREVIEW: Mode.REPEAT}

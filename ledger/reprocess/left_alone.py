@@ -7,7 +7,7 @@ since. It would wait as long as its key is kept, and be closed as if nobody had 
 from __future__ import annotations
 
 from ledger.database import Transaction
-from ledger.work import order
+from ledger.events import order
 
 REASON = "No worker handles its kind any more. It was not worked again; it stands as before."
 

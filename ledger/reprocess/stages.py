@@ -14,9 +14,9 @@ import sqlalchemy as sa
 
 from ledger import audit
 from ledger.database import Transaction
+from ledger.events.recovery import NO_RESULT
 from ledger.records import Act, Person, Role
 from ledger.records.reprocess import RowState
-from ledger.work.recovery import NO_RESULT
 
 CLOSE_ENDED = """
 UPDATE nottwice.reprocess_rows w SET state = 'failed', ended_at = now(), reason = coalesce(

@@ -15,8 +15,8 @@ from uuid import uuid4
 
 from ledger import work
 from ledger.database import Database, Transaction
+from ledger.events.front import Front
 from ledger.records import ClaimedEvent, Worker
-from ledger.work.front import Front
 from tests.benchmarks.past import fill
 from tests.benchmarks.report import compare, say
 from tests.benchmarks.stage import Stage, accept, percentile

@@ -11,9 +11,9 @@ import pytest
 
 from ledger import work
 from ledger.database import Database, Transaction, connect_options
+from ledger.events.claiming import CLAIM
+from ledger.events.front import EVERYWHERE, Front, kinds
 from ledger.records import Worker
-from ledger.work.claiming import CLAIM
-from ledger.work.front import EVERYWHERE, Front, kinds
 from tests.benchmarks import claim_flat, held, past, recovery
 from tests.fix_worker import Workshop
 

@@ -11,8 +11,8 @@ from playwright.sync_api import Page, expect
 
 from ledger import actions, payload
 from ledger.database import Database, Transaction
+from ledger.events import endings
 from ledger.records import Email, Proposal
-from ledger.work import endings
 from tests.browser.conftest import Hall, built
 from tests.browser.stage import WAIT_MS, settled
 from tests.databases import Databases

@@ -8,7 +8,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from ledger.database import Database
-from ledger.work import endings
+from ledger.events import endings
 from tests.dashboard.conftest import App
 from tests.fix_events import Ledger, delivery, unusable, worker
 from tests.fix_seed import RECEIPT, House, mail

@@ -12,11 +12,11 @@ from dashboard import session
 from dashboard.house import House as Shared
 from ledger import audit, decisions
 from ledger.database import TRIES_MAX, Database, Transaction
+from ledger.events import recovery
 from ledger.records import Act, Decision, Person, Role, Seen, Settled
 from ledger.settings import load
 from ledger.sign_in import people
 from ledger.views import review as views_review
-from ledger.work import recovery
 from tests.browser.stage import CONFIGURATION
 from tests.fix_seed import ANSWER, RECEIPT, House, mail
 

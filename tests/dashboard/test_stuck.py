@@ -10,9 +10,9 @@ from streamlit.testing.v1 import AppTest
 
 from dashboard import session
 from ledger.database import Database
+from ledger.events import by_two, recovery
 from ledger.records import Act, Person, Role
 from ledger.sign_in import people
-from ledger.work import by_two, recovery
 from tests.dashboard.conftest import App
 from tests.fix_seed import House
 from tests.fix_stuck import Stuck

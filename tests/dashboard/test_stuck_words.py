@@ -9,12 +9,12 @@ import pytest
 
 from dashboard.screens import stuck_words
 from dashboard.screens.stuck_words import Pace
+from ledger.events import by_hand
 from ledger.records import Act, Role
 from ledger.sign_in import people
 from ledger.views import stuck as views_stuck
 from ledger.views.stuck_found import Segment
 from ledger.views.stuck_rows import Limits
-from ledger.work import by_hand
 from tests.fix_events import worker
 from tests.fix_seed import House
 from tests.fix_stuck import Stuck

@@ -10,9 +10,9 @@ import pytest
 from typer.testing import CliRunner
 
 from ledger.cli import app
+from ledger.events.recovery import MORE_ATTEMPTS
 from ledger.settings import AlertSettings
 from ledger.settings.processes import ReprocessSettings
-from ledger.work.recovery import MORE_ATTEMPTS
 from tests.docs.book import answers, blocks, commands
 from tests.fix_events import Ledger
 from tests.fix_home import UNSAFE

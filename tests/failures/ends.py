@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ledger.work import recovery
+from ledger.events import recovery
 from tests.failures.ground import LEASE_S, SWEEP_S, Ground, Life
 from tests.failures.house import until
 

@@ -24,9 +24,9 @@ import sqlalchemy as sa
 
 from ledger import schema
 from ledger.database import Database
+from ledger.events import recovery
 from ledger.settings import Settings, load
 from ledger.simulated import simulate
-from ledger.work import recovery
 from tests import starts
 from tests.starts import Running
 

@@ -10,8 +10,8 @@ import pytest
 
 from ledger import work
 from ledger.database import Database
+from ledger.events.front import LOOK_EVERY_S, LOOK_EVERY_S_MAX, Front
 from ledger.records import ClaimedEvent, Event, EventLease, Worker
-from ledger.work.front import LOOK_EVERY_S, LOOK_EVERY_S_MAX, Front
 from tests.fix_worker import Workshop
 
 KINDS = (("shop", "sale"), ("shop", "refund"))

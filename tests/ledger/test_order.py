@@ -12,8 +12,8 @@ from sqlalchemy.exc import IntegrityError
 
 from ledger import work, workers
 from ledger.database import Transaction
+from ledger.events import order
 from ledger.records import ClaimedEvent, Event, digest_of
-from ledger.work import order
 from tests.fix_events import WAIT_S, Crowd, Ledger, delivery, worker
 
 W = worker()

@@ -16,10 +16,10 @@ import pytest
 from ledger import work, workers
 from ledger.database import Transaction
 from ledger.embedded import Cluster
+from ledger.events import claiming, endings, recovery
+from ledger.events.front import EVERYWHERE
 from ledger.inbox import standing
 from ledger.records import digest_of
-from ledger.work import claiming, endings, recovery
-from ledger.work.front import EVERYWHERE
 from tests.fix_events import Ledger, delivery, worker
 from tests.fix_past import copy_of, database_with_a_past
 

@@ -12,9 +12,9 @@ import pytest
 
 from ledger import work
 from ledger.embedded import Cluster
+from ledger.events import claiming, order
+from ledger.events.front import EVERYWHERE
 from ledger.inbox import unhandled
-from ledger.work import claiming, order
-from ledger.work.front import EVERYWHERE
 from tests.fix_events import Ledger, worker
 from tests.fix_past import copy_of, database_with_a_past
 from tests.ledger.test_plans_events import inner_plan, plan, rolled_back

@@ -9,10 +9,10 @@ import pytest
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from ledger import reprocess, work
+from ledger.events import recovery
 from ledger.records import AcceptanceKind, Act, Role
 from ledger.records.reprocess import RunMode
 from ledger.reprocess import running as reprocess_running
-from ledger.work import recovery
 from tests.fix_events import Crowd, Ledger, delivery, worker
 from tests.fix_reprocess import POST, Shop
 from worker.commits import Commits

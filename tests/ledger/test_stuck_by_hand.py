@@ -12,9 +12,9 @@ from sqlalchemy.exc import DBAPIError
 from ledger import work
 from ledger.database import Database, Transaction, sqlstate
 from ledger.errors import AlreadyDecided, Declined, Incomplete, LeaseLost, NotAllowed, NotNow, Stale
+from ledger.events import by_hand, order, recovery
 from ledger.records import Act, Person, Role
 from ledger.sign_in import people
-from ledger.work import by_hand, order, recovery
 from tests.fix_events import Ledger, worker
 
 W = worker()

@@ -11,10 +11,10 @@ from sqlalchemy.exc import DBAPIError
 from ledger import audit
 from ledger.database import Database, Transaction, sqlstate
 from ledger.errors import AlreadyDecided, Incomplete, NotAllowed, NotNow, Stale
+from ledger.events import by_two, recovery
+from ledger.events.by_two import TRY_AGAIN, Request
 from ledger.records import Act, Person, Role
 from ledger.sign_in import people
-from ledger.work import by_two, recovery
-from ledger.work.by_two import TRY_AGAIN, Request
 from tests.fix_events import Ledger
 
 ABOVE = 3

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from ledger.cli import app
-from ledger.work import by_hand
+from ledger.events import by_hand
 from tests.fix_events import Ledger, worker
 from tests.fix_home import UNSAFE
 

@@ -7,12 +7,12 @@ from uuid import uuid4
 import pytest
 
 from ledger.accounts import pauses
+from ledger.events import by_hand
 from ledger.records import Act, Role
 from ledger.sign_in import people
 from ledger.views import stuck as views_stuck
 from ledger.views.stuck_found import Filter, Place, Segment
 from ledger.views.stuck_rows import Limits, Page, Sizes, StuckEvent, StuckSend
-from ledger.work import by_hand
 from tests.fix_events import worker
 from tests.fix_seed import REFUND, House
 from tests.fix_stuck import Stuck

@@ -8,9 +8,9 @@ import pytest
 
 from ledger import workers
 from ledger.database import Database, Transaction
+from ledger.events import order
 from ledger.inbox import unhandled
 from ledger.views import status
-from ledger.work import order
 from tests.fix_events import Ledger, worker
 from tests.ledger.test_order import ids_of, stored
 

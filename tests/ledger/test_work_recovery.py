@@ -10,9 +10,9 @@ import pytest
 from ledger import audit, work
 from ledger.database import Database, Transaction
 from ledger.errors import AlreadyDecided, NotAllowed, NotNow, Stale
+from ledger.events import recovery
 from ledger.records import Act, Person, Role
 from ledger.sign_in import people
-from ledger.work import recovery
 from tests.fix_events import Ledger, worker
 
 W = worker()

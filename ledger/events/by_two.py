@@ -17,8 +17,8 @@ from ledger import audit
 from ledger.database import Transaction
 from ledger.decisions.deciding import first, must_be_somebody_else
 from ledger.errors import Incomplete, NotAllowed, NotNow
+from ledger.events import by_hand, recovery
 from ledger.records import Act, Person
-from ledger.work import by_hand, recovery
 
 TRY_AGAIN = "try again"
 DEEDS = {

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ledger.database import Transaction
+from ledger.events.claiming import claim
+from ledger.events.endings import complete, fail, hand_back, pairs, retry_later, set_aside
+from ledger.events.recovery import invariant_violations, requeue, rescue
 from ledger.records import EventLease
-from ledger.work.claiming import claim
-from ledger.work.endings import complete, fail, hand_back, pairs, retry_later, set_aside
-from ledger.work.recovery import invariant_violations, requeue, rescue
 
 __all__ = [
     "claim",

@@ -14,9 +14,9 @@ import sqlalchemy as sa
 from ledger import audit
 from ledger.database import Transaction
 from ledger.errors import Incomplete, NotAllowed, NotNow, Stale
+from ledger.events import recovery
 from ledger.records import Act
 from ledger.states import EventState
-from ledger.work import recovery
 
 MAY_NOT_SET_ASIDE = "You can read this. Engineer or admin sets it aside."
 MAY_NOT_HAND_BACK = "You can read this. Engineer or admin hands it back."

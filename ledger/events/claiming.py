@@ -7,10 +7,10 @@ from typing import Any
 from uuid import UUID
 
 from ledger.database import Transaction
+from ledger.events import order
+from ledger.events.front import EVERYWHERE, Front, kinds
 from ledger.records import ClaimedEvent, Deadline, Event, EventLease, Mode, Run, Worker
 from ledger.records.by_place import by_place
-from ledger.work import order
-from ledger.work.front import EVERYWHERE, Front, kinds
 
 ATTEMPTS_MAX = 5
 MODES = {mode.value: mode for mode in Mode}

@@ -1,6 +1,6 @@
 """What brings stuck events back: the sweep's rescue, a person's requeue; and the query that finds what nobody would.
 
-Part of the event machine in `ledger/work/__init__.py`, where its functions are offered too.
+Part of the event machine in `work.py`, where its functions are offered too.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ import sqlalchemy as sa
 from ledger import audit
 from ledger.database import Transaction
 from ledger.errors import AlreadyDecided, NotAllowed, NotNow, Stale
+from ledger.events import order
 from ledger.figures import counters
 from ledger.records import Act, Rescued, Role
 from ledger.states import EventState
-from ledger.work import order
 
 REQUEUERS = frozenset({Role.ENGINEER, Role.ADMIN})
 MAY_NOT = "You can read this. Engineer or admin tries it again."

@@ -10,12 +10,12 @@ from uuid import UUID
 from ledger.database import Transaction
 from ledger.database.columns import Numbers, Tokens
 from ledger.errors import LeaseLost
+from ledger.events import order
+from ledger.events.recovery import MORE_ATTEMPTS, NO_RESULT
 from ledger.payload import storable
 from ledger.records import ClaimedEvent, EventLease, Mode
 from ledger.retry import event_delay_s
 from ledger.states import EventState
-from ledger.work import order
-from ledger.work.recovery import MORE_ATTEMPTS, NO_RESULT
 
 ERROR_CHARACTERS_MAX = 4000
 
