@@ -17,7 +17,19 @@ from ledger.errors import CallInsideTransaction
 from ledger.records import NotSent, Unknown
 from tests.fix_sandbox import RawServer, Sandbox, Script, until
 from tests.worker.calls import EACH, SLOW, full_backlog, outcome_at
+from worker.providers import wire
 from worker.providers.outcomes import RETRY_AFTER_S_MAX, retry_after_s
+
+
+@pytest.fixture
+def late_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    cut = wire.Line.cut
+
+    def late(line: wire.Line) -> bool:
+        time.sleep(0.3)  # longer than the call: a bound of its own length would have passed
+        return cut(line)
+
+    monkeypatch.setattr(wire.Line, "cut", late)
 
 
 @EACH
@@ -30,6 +42,14 @@ def test_the_deadline_is_total(raw_server: Callable[[Script], RawServer], kind: 
     assert isinstance(outcome, Unknown)
     assert len(server.requests) == 1
     until(lambda: not [t for t in threading.enumerate() if t.name == "provider-call"], 40)
+
+
+@EACH
+def test_nobody_but_the_deadline_ends_a_silent_call(
+    raw_server: Callable[[Script], RawServer], kind: str, late_cut: None
+) -> None:
+    """On a busy machine the cut comes late; a read of a package must not have said something else by then."""
+    assert outcome_at(kind, raw_server(SLOW["silence"]).url, 0.2).code == "deadline"
 
 
 @EACH

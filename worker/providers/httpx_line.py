@@ -14,7 +14,7 @@ from urllib.parse import quote
 import httpx
 
 from worker.providers.content import Unsendable
-from worker.providers.wire import BODY_BYTES_MAX, Line, connect_s, is_loopback
+from worker.providers.wire import BODY_BYTES_MAX, Line, connect_s, is_loopback, read_s
 
 # The connection never stood (TLS included), or the proxy did not open it: the request cannot have left.
 NEVER_LEFT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError)
@@ -33,7 +33,7 @@ def connected(url: str, tls: ssl.SSLContext, line: Line, deadline_s: float) -> h
             line.body = response.read()
 
     return httpx.Client(
-        timeout=httpx.Timeout(deadline_s, connect=connect_s(deadline_s)),
+        timeout=httpx.Timeout(read_s(deadline_s), connect=connect_s(deadline_s)),
         follow_redirects=False,
         verify=tls,
         trust_env=not is_loopback(url),

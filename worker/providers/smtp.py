@@ -9,7 +9,6 @@ attempt: a log can be searched for it.
 from __future__ import annotations
 
 import ssl
-import time
 from collections.abc import Callable
 
 from ledger.records import Accepted, CannotBeAsked, ClaimedAction, Looked, LookUp, NotSent, Outcome, Refused
@@ -50,7 +49,7 @@ class Smtp:
         return CannotBeAsked(f"A mail server cannot be asked about a send. Search its log{named}.")
 
     def _outcome(self, line: Line, written: Letter, deadline_s: float) -> Outcome:
-        session = Session(line, self._table.helo, self._table.step_s, time.monotonic() + deadline_s)
+        session = Session(line, self._table.helo, self._table.step_s, deadline_s)
         try:
             arrive(session, self._table, self._tls, self._password)
             refused = envelope(session, written)

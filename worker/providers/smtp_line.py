@@ -11,12 +11,11 @@ import re
 import smtplib
 import socket
 import ssl
-import time
 from dataclasses import dataclass
 from typing import Any
 
 from worker.providers.content import one_line
-from worker.providers.wire import CONNECT_S_MAX, Line
+from worker.providers.wire import Line, connect_s, read_s
 
 LINE_BYTES_MAX = 8192
 LINES_MAX = 100
@@ -46,15 +45,18 @@ class Reply:
 
 
 class Session(smtplib.SMTP):
-    """One connection. `step_s` is how long each reply may take until the text is under way, `ends_at` the call's end."""
+    """One connection. `step_s` is how long each reply may take until the text is under way.
 
-    def __init__(self, line: Line, helo: str, step_s: float, ends_at: float) -> None:
+    `deadline_s` is the whole call's: who holds `line` ends that, not this.
+    """
+
+    def __init__(self, line: Line, helo: str, step_s: float, deadline_s: float) -> None:
         super().__init__(local_hostname=helo or "localhost", timeout=step_s)
-        self._line, self._named, self._step_s, self._ends_at = line, bool(helo), step_s, ends_at
+        self._line, self._named, self._step_s, self._deadline_s = line, bool(helo), step_s, deadline_s
 
     def connect_to(self, host: str, port: int) -> None:
         """Raises OSError when no connection stood."""
-        connected = socket.create_connection((host, port), min(self._left_s(), CONNECT_S_MAX))
+        connected = socket.create_connection((host, port), min(self._step_s, connect_s(self._deadline_s)))
         self._line.hold(connected, leaves=False)
         self.sock: Any = connected
         if not self._named:
@@ -63,7 +65,7 @@ class Session(smtplib.SMTP):
 
     def secure(self, tls: ssl.SSLContext, host: str) -> None:
         """TLS on the connection; what was said before is forgotten. Raises OSError."""
-        self.sock.settimeout(self._left_s())
+        self._patient()
         wrapped = tls.wrap_socket(self.sock, server_hostname=host, do_handshake_on_connect=False)
         self.sock, self.file = wrapped, None
         self._line.hold(wrapped, leaves=False)
@@ -90,8 +92,8 @@ class Session(smtplib.SMTP):
         return self.read()
 
     def text(self, data: bytes) -> Reply:
-        """The text, with dots doubled and the one that ends it; then as long for the answer as the call has left."""
-        self.sock.settimeout(max(self._ends_at - time.monotonic(), 0.1))
+        """The text, with dots doubled and the one that ends it; the answer may take as long as the call."""
+        self.sock.settimeout(read_s(self._deadline_s))
         try:
             self.sock.sendall(DOT.sub(b"..", data) + b".\r\n")
         except OSError as error:
@@ -139,7 +141,4 @@ class Session(smtplib.SMTP):
         return line
 
     def _patient(self) -> None:
-        self.sock.settimeout(self._left_s())
-
-    def _left_s(self) -> float:
-        return max(min(self._step_s, self._ends_at - time.monotonic()), 0.1)
+        self.sock.settimeout(self._step_s)

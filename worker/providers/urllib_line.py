@@ -96,7 +96,7 @@ def _connect(connection: http.client.HTTPConnection, connect: Callable[[], None]
         connection.timeout = wire.connect_s(whole_s)
         connect()
         sock: socket.socket = connection.sock
-        sock.settimeout(whole_s)
+        sock.settimeout(wire.read_s(whole_s))
         wire.current.get().hold(sock)
     except OSError as error:
         raise NotConnected(type(error).__name__) from error

@@ -3,7 +3,8 @@
 The published packages bound each read, not the call: a server that drips a byte a second holds them for ever, and
 looking up a name cannot be bounded at all. So a call runs on a thread of its own; at the deadline it is given up and
 its socket shut down, which ends the thread too. A socket that was never connected proves that nothing was sent, and
-none is connected after the cut.
+none is connected after the cut. What bounds a single read in a package is longer than the call, so that the two never
+race for what is said of a server that does not answer.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from ledger.errors import Misconfigured
 
 T = TypeVar("T")
 CONNECT_S_MAX = 10.0
+BEYOND_S = 10.0
 BODY_BYTES_MAX = 16 * 2**20  # of an answer: a full page of a list has a tenth of it
 
 
@@ -101,6 +103,11 @@ def _run(call: Callable[[Line], T], line: Line, answers: queue.SimpleQueue[T]) -
 def connect_s(deadline_s: float) -> float:
     """How long a connection may take: less than the call, so that its failure is seen as what it is."""
     return min(deadline_s / 2, CONNECT_S_MAX)
+
+
+def read_s(deadline_s: float) -> float:
+    """How long a single read may take: past the call's end, for a socket that the cut did not reach."""
+    return deadline_s + BEYOND_S
 
 
 def checked(base_url: str, provider: str) -> str:
