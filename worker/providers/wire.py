@@ -64,6 +64,12 @@ class Line:
                 one.close()
             raise ConnectionAbortedError("The call was given up before anything left.")
 
+    def end(self, say: Callable[[], None]) -> None:
+        """Says what came of the call, unless it was cut before: what follows a cut is the cut's own doing."""
+        with self._lock:
+            if not self._cut:
+                say()
+
     def cut(self) -> bool:
         """End the call; whether anything can have left."""
         with self._lock:
@@ -91,13 +97,14 @@ def within(deadline_s: float, call: Callable[[Line], T], given_up: Callable[[boo
         return answers.get(timeout=deadline_s)
     may_have_left = line.cut()
     with contextlib.suppress(queue.Empty):
-        return answers.get_nowait()  # it came while we were cutting
+        return answers.get_nowait()  # it came just before the cut
     return given_up(may_have_left)
 
 
 def _run(call: Callable[[Line], T], line: Line, answers: queue.SimpleQueue[T]) -> None:
     current.set(line)
-    answers.put(call(line))
+    answer = call(line)
+    line.end(lambda: answers.put(answer))
 
 
 def connect_s(deadline_s: float) -> float:
