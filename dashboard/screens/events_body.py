@@ -53,9 +53,14 @@ def body(mark: str, raw: bytes, at: datetime) -> None:
     st.code(read.text, language=None, wrap_lines=True, height=420 if len(read.text) > 1500 else "content")
     st.caption(f"{_what(read, whole)} Shown to you at {clock_s(at)} UTC; the audit notes it.")
     is_cut = not (read.whole or read.binary or whole)
-    if is_cut and st.button("Show all", key=f"all_{mark}", type="tertiary"):
+    if is_cut and st.button(_more(read), key=f"all_{mark}", type="tertiary"):
         st.session_state[f"whole_{mark}"] = True
         st.rerun()
+
+
+def _more(read: Readable) -> str:
+    """Never "all" for what even then has an end."""
+    return "Show all" if read.size_bytes <= CHARACTERS_MAX else f"Show {CHARACTERS_MAX:,} characters"
 
 
 def _what(read: Readable, whole: bool) -> str:

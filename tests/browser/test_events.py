@@ -84,16 +84,6 @@ def test_ui_16_what_one_was_shown_another_is_not(hall: Hall, visit: Visit) -> No
     assert other.get_by_text("only for Ana").count() == 0
 
 
-def test_a_long_body_is_cut_and_shown_whole_on_demand(hall: Hall, visit: Visit) -> None:
-    (event,) = Ledger(hall.database).stored("evt_long", body=b'{"long": "' + b"x" * 50_000 + b'end"}')
-    page = visit(hall, f"/events?event={event}", ready="h1.nt-h1")
-    page.get_by_role("button", name="Show the content").click()
-    expect(page.get_by_text("of which the first 20,000 characters")).to_be_visible(timeout=WAIT_MS)
-    assert "end" not in page.locator("[data-testid='stCode']").nth(0).inner_text()
-    page.get_by_role("button", name="Show all").click()
-    expect(page.get_by_text("50 kB, all of it.")).to_be_visible(timeout=WAIT_MS)
-
-
 def test_the_list_stays_when_the_database_goes_and_heals_by_itself(
     cluster: Cluster, alone: Hall, visit: Visit
 ) -> None:

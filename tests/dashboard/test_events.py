@@ -307,6 +307,30 @@ def test_ui_13_ids_and_keys_on_screen_are_exact(app: App, house: House) -> None:
     assert subjects == {f"Conflict {BIG}", f"Event {BIG} · t 007"}
 
 
+def press(at: AppTest, label: str) -> None:
+    next(button for button in at.button if button.label == label).click().run()
+    assert not at.exception, at.exception
+
+
+@pytest.mark.parametrize(
+    ("length", "more", "then"),
+    [
+        (50_000, "Show all", "50 kB, all of it."),
+        (1_000_000, "Show 200,000 characters", "1.0 MB, of which the first 200,000 characters."),
+    ],
+)
+def test_ui_11_a_long_body_is_cut_and_shown_on_demand(
+    app: App, house: House, length: int, more: str, then: str
+) -> None:
+    Ledger(house.db).stored("evt_long", body=b"x" * length)
+    at = app("events", event="1")
+    press(at, "Show the content")
+    assert [len(block.value) for block in at.code if "xxx" in block.value] == [20_000]
+    press(at, more)
+    assert [len(block.value) for block in at.code if "xxx" in block.value] == [min(length, 200_000)]
+    assert any(caption.value.startswith(then) for caption in at.caption)
+
+
 def test_quarantine_is_examined_again_one_by_one_or_a_page_at_once(
     app: App, house: House, database: Database
 ) -> None:

@@ -122,7 +122,7 @@ def walks_through(plan: dict[str, Any]) -> Iterator[str]:
             yield f"{node['Node Type']} of {node['Relation Name']}, {rows:,.0f} rows"
 
 
-def test_no_statement_of_any_screen_walks_through_history(everything: list[Asked]) -> None:
+def test_ui_11_no_statement_of_any_screen_walks_through_history(everything: list[Asked]) -> None:
     found = {
         f"{one.where}: {', '.join(through)}: {' '.join(one.statement.sql.split())[:160]}"
         for one in everything

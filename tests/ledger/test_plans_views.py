@@ -137,7 +137,7 @@ def test_a_page_of_the_list_reads_little(past: Ledger, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["everything", "a source", "done", "an hour of a type"])
-def test_a_page_deep_in_the_past_costs_no_more(past: Ledger, name: str) -> None:
+def test_ui_11_a_page_deep_in_the_past_costs_no_more(past: Ledger, name: str) -> None:
     read = looked_up(past, LOOKED_FOR[name], after=("", 40_000))
     assert not read.scanned_whole & FILLED and read.pages < PAGES_MAX
 
