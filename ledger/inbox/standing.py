@@ -18,9 +18,9 @@ KINDS = {kind.value: kind for kind in AcceptanceKind}
 Waiting = Mapping[int, Delivery]  # deliveries without an answer yet, by their place in the batch
 Answers = dict[int, Acceptance]
 
-# By key first: a delivery that meets one event by its key and another by its occurrence belongs to its key. Only under
-# the same key are contents compared: what a catch-up lists looks different from what the webhook brought. A content that
-# is gone, or whose digest was made by other rules, cannot be compared.
+# By key first: a delivery that meets one event by its key and another by its occurrence belongs to its key, so the second
+# is not looked for. Only under the same key are contents compared: what a catch-up lists looks different from what the
+# webhook brought. A content that is gone, or whose digest was made by other rules, cannot be compared.
 FIND = """
 SELECT d.i, coalesce(k.id, o.id) AS id,
        CASE WHEN k.id IS NULL OR k.content_digest = d.content_digest THEN 'duplicate'
@@ -32,15 +32,17 @@ FROM unnest(CAST(:places AS bigint[]), CAST(:namespaces AS text[]), CAST(:key_di
 LEFT JOIN LATERAL (SELECT e.id, e.content_digest, e.key_rule FROM nottwice.events e
                    WHERE e.namespace = d.namespace AND e.key_digest = d.key_digest OFFSET 0) k ON true
 LEFT JOIN LATERAL (SELECT e.id FROM nottwice.events e
-                   WHERE e.namespace = d.namespace AND e.occurrence_digest = d.occurrence_digest OFFSET 0) o ON true
+                   WHERE k.id IS NULL AND e.namespace = d.namespace AND e.occurrence_digest = d.occurrence_digest OFFSET 0) o ON true
 WHERE coalesce(k.id, o.id) IS NOT NULL
 """
 
 # In one go with the finding, sorted, so that two receivers meet in the same order: by their delivery id; beyond the cap
-# (a retry storm) under ''. A conflict is a duplicate delivery too, and so is what could not be compared.
+# (a retry storm) under ''. A conflict is a duplicate delivery too, and so is what could not be compared. Of fewer than
+# `least` none is noted, and none is told of. `again` is materialized: else each row would be looked up twice.
 NOTE = """
-WITH found AS MATERIALIZED (FOUND),
-again AS (
+WITH looked AS MATERIALIZED (FOUND),
+found AS MATERIALIZED (SELECT * FROM looked WHERE (SELECT count(*) FROM looked) >= :least),
+again AS MATERIALIZED (
     SELECT f.*, coalesce((SELECT true FROM nottwice.duplicates x
                           WHERE x.event_id = f.event_id AND x.delivery_id = f.delivery_id), false) AS known
     FROM (SELECT id AS event_id, delivery_id, count(*) AS n, count(*) FILTER (WHERE became = 'not_compared') AS not_compared
@@ -69,9 +71,13 @@ def find_standing(tx: Transaction, waiting: Waiting) -> Answers:
     return _answers(tx.straight(FIND, **_columns(waiting)))
 
 
-def noting(waiting: Waiting, writer: UUID) -> Asking[Answers]:
-    """Find them, and count each delivery: for the minute, and by its delivery id under its event."""
-    found = yield statement(NOTE, **_columns(waiting), writer=writer, ids_max=DELIVERY_IDS_MAX)
+def noting(waiting: Waiting, writer: UUID, least: int = 0) -> Asking[Answers]:
+    """Find them, and count each delivery: for the minute, and by its delivery id under its event.
+
+    When fewer than `least` are found none is counted, locked or answered: who would go on to insert the others must not
+    hold rows here, or two receivers would meet in different order.
+    """
+    found = yield statement(NOTE, **_columns(waiting), writer=writer, ids_max=DELIVERY_IDS_MAX, least=least)
     return _answers(found)
 
 

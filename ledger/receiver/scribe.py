@@ -18,7 +18,9 @@ from ledger.database.session import Session
 from ledger.errors import Unavailable
 from ledger.receiver.sources.adapter import Item
 from ledger.receiver.writer import HURRY, TRIES_MAX, limits
-from ledger.records import Acceptance
+from ledger.records import Acceptance, AcceptanceKind
+
+MANY = 8
 
 
 class Scribe:
@@ -26,6 +28,7 @@ class Scribe:
 
     def __init__(self, opened: database.Database, *, lock_wait_s: float, statement_s: float) -> None:
         self._session, self._id = Session(opened), uuid4()
+        self._nothing_new = False  # is to be expected of the next batch
         self._patient, self._hurried = (
             statement(limits(wait_s, statement_s)) for wait_s in (lock_wait_s, lock_wait_s / HURRY)
         )
@@ -62,6 +65,13 @@ class Scribe:
     async def _store_once(self, items: Sequence[Item], hurried: bool) -> list[Acceptance]:
         async with self._session.transaction(self._hurried if hurried else self._patient):
             await faults.point_in_a_loop("receiver.before_insert")
-            stored = await awaited(inbox.accepting(items, writer=self._id), self._session.run)
+            asking = inbox.accepting(items, writer=self._id, nothing_new=self._nothing_new)
+            stored = await awaited(asking, self._session.run)
             await faults.point_in_a_loop("receiver.before_commit")
+        self._nothing_new = _is_a_storm(stored)
         return stored
+
+
+def _is_a_storm(stored: Sequence[Acceptance]) -> bool:
+    """Whether the next batch, too, will bring nothing new: retries come in many batches. Of a few nothing follows."""
+    return len(stored) >= MANY and all(one.kind is not AcceptanceKind.ACCEPTED for one in stored)
