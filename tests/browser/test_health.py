@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from ledger.accounts import pauses
 from tests.browser.conftest import Hall
 from tests.browser.stage import WAIT_MS, settled
 
+pytestmark = pytest.mark.browser
 Visit = Callable[..., Page]
 ACCOUNT = "posthouse"
 

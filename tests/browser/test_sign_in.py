@@ -17,6 +17,8 @@ from tests.browser.conftest import Views
 from tests.browser.gateway import gateway
 from tests.databases import Databases
 
+pytestmark = pytest.mark.browser
+
 ADDRESSES = (
     "review?send=1", "overview", "stuck", "events?source=shop", "reprocess", "audit", "health", "me", "", "no-such-page",
 )  # fmt: skip
