@@ -37,16 +37,19 @@ def register(
     kind: Kind = "worker",
     host: str | None = None,
     pid: int | None = None,
+    refused: bool = False,
 ) -> None:
     """Note a start of a process, or a sign of life. The id is random per start: a name that comes again is another worker.
 
     `host` and `pid` are this process's own where they are not given. How far this host's clock is from the database's is
-    noted with it.
+    noted with it; and since when it has `refused` the configuration that it was told to read again.
     """
     tx.execute(
-        """INSERT INTO nottwice.workers (id, name, kind, host, pid, handles, ahead_s)
-           VALUES (:id, :name, :kind, :host, :pid, CAST(:handles AS text[]), :clock - extract(epoch FROM clock_timestamp()))
-           ON CONFLICT (id) DO UPDATE SET seen_at = now(), stopped_at = NULL, ahead_s = excluded.ahead_s""",
+        """INSERT INTO nottwice.workers AS w (id, name, kind, host, pid, handles, ahead_s, refused_at)
+           VALUES (:id, :name, :kind, :host, :pid, CAST(:handles AS text[]), :clock - extract(epoch FROM clock_timestamp()),
+                   CASE WHEN CAST(:refused AS boolean) THEN now() END)
+           ON CONFLICT (id) DO UPDATE SET seen_at = now(), stopped_at = NULL, ahead_s = excluded.ahead_s,
+               refused_at = CASE WHEN excluded.refused_at IS NOT NULL THEN coalesce(w.refused_at, excluded.refused_at) END""",
         id=worker.id,
         name=worker.name,
         kind=kind,
@@ -54,6 +57,7 @@ def register(
         pid=os.getpid() if pid is None else pid,
         handles=[f"{source} {type_}" for source, type_ in worker.handles],
         clock=time.time(),
+        refused=refused,
     )
 
 

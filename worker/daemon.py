@@ -211,8 +211,10 @@ class Daemon:
         try:
             anew = reload.read_again(self._settings, self._handlers)
         except Misconfigured as error:
+            self._heartbeat.has_refused = True
             note("configuration kept", error=str(error))
             return
+        self._heartbeat.has_refused = False
         self._settings = settings = anew.settings
         self._maintenance.use(settings.worker)
         self._pruning.use(settings)

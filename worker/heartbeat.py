@@ -34,6 +34,7 @@ class Heartbeat:
 
     def __init__(self, database: Database, worker: Worker, *, lease_s: float) -> None:
         self._database, self._worker, self._lease_s = database, worker, lease_s
+        self.has_refused = False  # the configuration that the worker was told to read again
         self._held: dict[Lease, Held] = {}
         self._lock = threading.Lock()
         self._stopped = threading.Event()
@@ -98,9 +99,8 @@ class Heartbeat:
             note("lease ran out", **id_of(lease))
 
     def _renew(self, tx: Transaction, leases: list[Lease]) -> set[Lease]:
-        workers.register(
-            tx, self._worker
-        )  # not only a sign of life: after an hour of silence the row is gone
+        # Not only a sign of life: after an hour of silence the row is gone.
+        workers.register(tx, self._worker, refused=self.has_refused)
         events = [lease for lease in leases if isinstance(lease, EventLease)]
         sends = [lease for lease in leases if isinstance(lease, ActionLease)]
         renewed: set[Lease] = set()

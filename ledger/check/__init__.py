@@ -100,11 +100,16 @@ def health(
     seen = see(tx, settings.alerts, settings, kinds)
     receives = bool(settings.sources)
     found = _worst_first([*(refused or ()), *judged(seen, settings.alerts, receives=receives)])
-    stands = {None: "", True: "cannot be used", False: "can be used"}[
-        None if refused is None else bool(refused)
-    ]
+    stands = "" if refused is None else _stands(refused, seen)
     told = lines(seen, settings.alerts, found, receives=receives, configuration=stands)
     return Health(tuple(found), tuple(told), seen)
+
+
+def _stands(refused: Sequence[Finding], seen: Seen) -> str:
+    if refused:
+        return "cannot be used"
+    n = sum(one.refused_s is not None for one in seen.processes)
+    return f"can be used; {n} running go on with one of before" if n else "can be used"
 
 
 def findings(tx: Transaction, limits: AlertSettings, *, receives: bool = False) -> list[Finding]:
@@ -117,6 +122,7 @@ def judged(seen: Seen, limits: AlertSettings, *, receives: bool) -> list[Finding
         *outside.held(seen),
         *outside.alarms(seen),
         *work.processes(seen, limits),
+        *work.refusing(seen),
         *work.waiting(seen, limits),
         *outside.paused(seen, limits),
         *(work.receivers(seen) if receives else ()),

@@ -29,6 +29,7 @@ class Process:
     name: str
     host: str
     silent_s: float
+    refused_s: float | None  # since when it goes on with a configuration of before
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +84,9 @@ SELECT (SELECT count(*) FROM over) AS leases, nottwice.seconds_since((SELECT min
 """
 # One that was started again under its name is not missed, and one that ended in order is not either.
 PROCESSES = """
-SELECT w.kind, w.name, w.host, nottwice.seconds_since(w.seen_at) AS silent_s FROM nottwice.workers w
+SELECT w.kind, w.name, w.host, nottwice.seconds_since(w.seen_at) AS silent_s,
+       CASE WHEN w.refused_at IS NOT NULL THEN nottwice.seconds_since(w.refused_at) END AS refused_s
+FROM nottwice.workers w
 WHERE w.kind IN ('worker', 'receiver') AND w.stopped_at IS NULL AND w.seen_at > now() - make_interval(secs => :named_s)
   AND NOT EXISTS (SELECT FROM nottwice.workers n
                   WHERE n.kind = w.kind AND n.name = w.name AND n.host = w.host AND n.started_at > w.started_at)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ledger.check.found import Finding, Level, Topic, critical, duration, late, warning
-from ledger.check.seen import Seen
+from ledger.check.seen import Process, Seen
 from ledger.settings import AlertSettings
 from ledger.terminal import plain
 
@@ -18,9 +18,23 @@ def processes(seen: Seen, limits: AlertSettings) -> Iterator[Finding]:
             "No worker is alive: nothing is worked and nothing is sent. Start one: nottwice work.",
         )
     for one in silent:
-        who = f"{one.kind.capitalize()} {plain(one.name)} on {plain(one.host)}"
         topic = Topic.WORKERS if one.kind == "worker" else Topic.RECEIVERS
-        yield warning(topic, f"{who} gave no sign for {duration(one.silent_s)}.")
+        yield warning(topic, f"{_named(one)} gave no sign for {duration(one.silent_s)}.")
+
+
+def refusing(seen: Seen) -> Iterator[Finding]:
+    """Also when the file is right by now: what was changed does not hold there before it is read."""
+    for one in seen.processes:
+        if one.refused_s is not None:
+            yield warning(
+                Topic.CONFIGURATION,
+                f"{_named(one)} refused its configuration {duration(one.refused_s)} ago and goes on with what it read "
+                "before. Its log names the line. Correct the file there, then send it SIGHUP.",
+            )
+
+
+def _named(one: Process) -> str:
+    return f"{one.kind.capitalize()} {plain(one.name)} on {plain(one.host)}"
 
 
 def receivers(seen: Seen) -> Iterator[Finding]:

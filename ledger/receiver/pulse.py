@@ -43,6 +43,7 @@ class Pulse:
 
     def __init__(self, settings: Settings, tally: Tally) -> None:
         self.id = uuid4()
+        self.has_refused = False  # the configuration that it was told to read again
         self._name = f"receiver-{settings.receiver_port}"
         self._every_s, self._tally = settings.receiver.beat_s, tally
         self._beaten_at, self._misses = float("-inf"), 0
@@ -77,7 +78,7 @@ class Pulse:
         if is_last:
             workers.stop(tx, self.id)
         elif is_due:
-            workers.register(tx, Worker(self.id, self._name), kind="receiver")
+            workers.register(tx, Worker(self.id, self._name), kind="receiver", refused=self.has_refused)
 
     def _miss(self, counts: Counter[tuple[str, Refusal]], error: Exception) -> None:
         """Said once an outage."""

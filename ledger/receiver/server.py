@@ -114,12 +114,15 @@ class Server(uvicorn.Server):
 
     def _read_again(self) -> None:
         """Sources and secrets, checked whole before any of it holds; the rest of the file is for the next start."""
+        pulse = self._door.store.pulse
         try:
             settings = self._reread()
             self._door.sources = adapters(settings)
         except LedgerError as error:
+            pulse.has_refused = True
             note("configuration kept", error=str(error))
             return
+        pulse.has_refused = False
         waits = settings.differences(self._settings, "receiver") + settings.differences(
             self._settings, "database"
         )

@@ -45,7 +45,7 @@ class Store:
         )
         self._database: Database | None = None
         self._batcher: Batcher | None = None
-        self._pulse = Pulse(settings, tally)
+        self.pulse = Pulse(settings, tally)
         self._examiner = Examiner(settings.receiver, sources)
         self._beating: asyncio.Task[None] | None = None
         self._examining: asyncio.Task[None] | None = None
@@ -114,14 +114,14 @@ class Store:
             for task in going:
                 task.cancel()
             await asyncio.wait(going)
-            await self._pulse.stop(self._database, self._desk)
+            await self.pulse.stop(self._database, self._desk)
 
     async def _open(self) -> None:
         while self._batcher is None and not self._is_stopping:
             try:
                 self._database = await asyncio.to_thread(self._open_once)
                 self._batcher = Batcher(self._database, self._settings.receiver)
-                self._beating = asyncio.create_task(self._pulse.beat(self._database, self._desk))
+                self._beating = asyncio.create_task(self.pulse.beat(self._database, self._desk))
                 self._examining = asyncio.create_task(self._examiner.look(self._database, self._desk))
                 note("database open")
             except Misconfigured as error:

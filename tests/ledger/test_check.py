@@ -77,6 +77,30 @@ def test_a_worker_that_was_started_again_or_stopped_is_not_missed(found: Found, 
     assert found() == {}
 
 
+def test_who_refused_its_configuration_is_named_until_it_reads_one(found: Found, book: Ledger) -> None:
+    """Since when is told from the first refusal on, however often it is asked and gives a sign."""
+    door = worker(name="receiver-8080")
+
+    def beat(*, refused: bool) -> None:
+        book.database.run(
+            lambda tx: workers.register(tx, door, kind="receiver", host="west", refused=refused)
+        )
+
+    beat(refused=False)
+    assert found() == {}
+    beat(refused=True)
+    book.run("UPDATE nottwice.workers SET refused_at = refused_at - interval '5 min' WHERE name <> 'w'")
+    beat(refused=True)
+    what, level = one(found())
+    assert level is Level.WARNING and what.startswith(
+        "Receiver receiver-8080 on west refused its configuration 5 min ago and goes on with what it read before."
+    )
+    said = {line.topic: line.now for line in book.database.run(lambda tx: check.health(tx, load(), ())).lines}
+    assert said[check.Topic.CONFIGURATION] == "can be used; 1 running go on with one of before"
+    beat(refused=False)
+    assert found() == {}
+
+
 def test_without_a_receiver_nothing_is_accepted(found: Found, book: Ledger) -> None:
     assert found() == {}, "a ledger without sources needs none"
     what, level = one(found(receives=True))

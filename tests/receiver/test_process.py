@@ -113,11 +113,17 @@ def test_sigterm_ends_it_in_time_although_a_transaction_hangs(receivers: Start, 
     assert rows("SELECT count(*) FROM nottwice.events") == [(0,)]
 
 
-def test_sighup_reads_secrets_again_and_a_bad_file_changes_nothing(receivers: Start, tmp_path: Path) -> None:
+QUICK = "\n[receiver]\nbeat_s = 0.1\n"
+REFUSED_SINCE = "SELECT refused_at IS NOT NULL FROM nottwice.workers"
+
+
+def test_sighup_reads_secrets_again_and_a_bad_file_changes_nothing(
+    receivers: Start, tmp_path: Path, rows: Rows
+) -> None:
     secret_file = tmp_path / "secrets" / "SHOP_OLD"
     secret_file.parent.mkdir()
     secret_file.write_text("rotating: first\n")
-    receiver = receivers(NOTTWICE_SECRET_SHOP_OLD="")
+    receiver = receivers(fix.CONFIG + QUICK, NOTTWICE_SECRET_SHOP_OLD="")
     config = Path(receiver.environment["NOTTWICE_CONFIG"])
     accepted: list[int] = []
     stop = threading.Event()
@@ -132,18 +138,22 @@ def test_sighup_reads_secrets_again_and_a_bad_file_changes_nothing(receivers: St
     steady.start()
     assert receiver.post("shop", EVENT, fix.shop(EVENT, "rotating: second")).status_code == 401
     secret_file.write_text("rotating: second\n")
-    config.write_text(fix.CONFIG + "\n[receiver]\nbatch_max = 7\n")
+    config.write_text(fix.CONFIG + QUICK + "batch_max = 7\n")
     _hup(receiver, "configuration read")
     assert receiver.noted("configuration read")[-1]["after_restart"] == ["receiver.batch_max"]
     assert receiver.post("shop", EVENT, fix.shop(EVENT, "rotating: second")).status_code == 202
     assert receiver.post("shop", EVENT, fix.shop(EVENT, "rotating: first")).status_code == 401
     config.write_text(fix.CONFIG + "\n[sources.mail2]\nkind = 'agentmial'\n")
     _hup(receiver, "configuration kept")
+    until(lambda: rows(REFUSED_SINCE) == [(True,)])
     assert receiver.post("shop", EVENT, fix.shop(EVENT, "rotating: second")).status_code == 202
     until(lambda: len(accepted) > 20)
     stop.set()
     steady.join()
     assert set(accepted) == {202}
+    config.write_text(fix.CONFIG + QUICK)
+    _hup(receiver, "configuration read")
+    until(lambda: rows(REFUSED_SINCE) == [(False,)])
 
 
 def _hup(receiver: Receiver, event: str) -> None:

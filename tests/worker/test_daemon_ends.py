@@ -195,6 +195,7 @@ def test_sighup_reads_the_configuration_again_and_keeps_the_old_one_if_it_is_bad
     file.write_text("nonsense = ")
     worker.signal(signal.SIGHUP)
     worker.notes.wait_for("configuration kept")
+    workshop.until("SELECT count(refused_at) = 1 FROM nottwice.workers")
     file.write_text(good)
     worker.signal(signal.SIGHUP)
     worker.notes.wait_for("configuration read")
