@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Callable
 
 import pytest
 
-
-def free_ports(count: int) -> list[int]:
-    """That many different ports of the loopback address, free a moment ago."""
-    probes = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [probe.getsockname()[1] for probe in probes]
-    for probe in probes:
-        probe.close()
-    return ports
+from tests.ports import free_ports
 
 
 @pytest.fixture(scope="session")

@@ -17,7 +17,8 @@ from uuid import uuid4
 from tests.benchmarks.knocks import CONNECTIONS, SECRET_TEXT, Found, delivery, knock, require_wrk
 from tests.benchmarks.report import ROUNDS, say
 from tests.benchmarks.rivals import held, library, pgbench
-from tests.benchmarks.stage import Stage, most_mb, unused_port
+from tests.benchmarks.stage import Stage, most_mb
+from tests.ports import free_ports
 
 ROUND_S = float(os.environ.get("ROUND_S", "5"))
 FASTEST_PER_S = 12_000  # deliveries are made ahead: so many a second are surely enough
@@ -51,7 +52,7 @@ def accept(stage: Stage) -> Iterator[dict[str, object]]:
 def _round(stage: Stage) -> Iterator[tuple[str, float]]:
     yield "pgbench", pgbench(stage, ROUND_S)
     yield "library", library(stage, ROUND_S)
-    port = unused_port()
+    port = free_ports(1)[0]
     with stage.database() as name:
         named = {"NOTTWICE_SECRET_MAIL_HOOK": SECRET_TEXT}
         with stage.receiver(name, port, CONFIGURATION, **named) as receiver:

@@ -18,7 +18,8 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 
 from tests.benchmarks.report import say
-from tests.benchmarks.stage import Stage, most_mb, percentile, unused_port, wait_until
+from tests.benchmarks.stage import Stage, most_mb, percentile, wait_until
+from tests.ports import free_ports
 
 BACKLOG = int(os.environ.get("BACKLOG", "100000"))
 SECONDS = float(os.environ.get("SECONDS", "60"))
@@ -91,7 +92,7 @@ class Sender:
 
 
 def fairness(stage: Stage) -> dict[str, object]:
-    port = unused_port()
+    port = free_ports(1)[0]
     with stage.database() as name, stage.connect(name) as watch:
         watch.execute(FILL.format(n=BACKLOG).encode())
         watch.execute(b"ANALYZE nottwice.events, nottwice.event_contents")

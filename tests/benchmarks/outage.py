@@ -22,7 +22,8 @@ from ledger import actions
 from ledger.database import Database
 from ledger.records import Email, KindRules, Proposal
 from tests.benchmarks.report import say
-from tests.benchmarks.stage import CONFIGURATION, Stage, unused_port, wait_until
+from tests.benchmarks.stage import CONFIGURATION, Stage, wait_until
+from tests.ports import free_ports
 from worker.sandbox.faults import Fault, Faults
 from worker.sandbox.server import create
 from worker.sandbox.store import Store
@@ -102,7 +103,7 @@ def provider(faults: Faults, port: int) -> Iterator[Store]:
 
 def outage(stage: Stage) -> dict[str, object]:
     os.environ["NOTTWICE_SECRET_POST_KEY"] = KEY
-    faults, port = Outage(AWAY_S, PER_S), unused_port()
+    faults, port = Outage(AWAY_S, PER_S), free_ports(1)[0]
     configuration = CONFIGURATION + PROVIDER.format(port=port)
     with (
         stage.database() as name,

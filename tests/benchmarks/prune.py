@@ -21,7 +21,7 @@ from tests.benchmarks.accept import CONFIGURATION
 from tests.benchmarks.knocks import SECRET_TEXT, delivery
 from tests.benchmarks.report import compare
 from tests.benchmarks.stage import Stage, percentile
-from tests.failures.house import free_port
+from tests.ports import free_ports
 
 PAST = int(os.environ.get("PAST", "200000"))
 EVERY_S = 0.02
@@ -48,7 +48,7 @@ def prune(stage: Stage) -> dict[str, object]:
 
 def _answers(stage: Stage, paces: list[float], *, prunes: bool) -> float:
     """The 95th percentile in milliseconds; how many events a second were stripped goes to `paces`."""
-    port = free_port()
+    port = free_ports(1)[0]
     with stage.database() as name:
         with stage.connect(name) as connection:
             connection.execute(FILL.format(past=PAST).encode())

@@ -6,7 +6,6 @@ import json
 import math
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
@@ -218,9 +217,3 @@ def most_mb(process: psutil.Process) -> float:
         return float(process.memory_info().rss) / 1e6
     (line,) = (line for line in status.read_text().splitlines() if line.startswith("VmHWM:"))
     return int(line.split()[1]) * 1024 / 1e6
-
-
-def unused_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

@@ -17,6 +17,7 @@ from urllib.parse import quote
 from playwright.sync_api import Page
 
 from tests.browser import stage
+from tests.ports import free_ports
 
 CLIENT = "not-twice"
 SECRETS = {"desk-client": "a client's secret", "desk-cookies": "thirty-two characters of a secret"}
@@ -73,7 +74,7 @@ class Provider:
 @contextmanager
 def provider() -> Iterator[Provider]:
     """Ends with the block."""
-    port = stage.free_port()
+    port = free_ports(1)[0]
     url = f"http://127.0.0.1:{port}"
     with tempfile.TemporaryFile() as log:
         command = [sys.executable, "-P", "-m", "oidc_provider_mock", "--port", str(port)]
@@ -101,7 +102,7 @@ def _until_it_answers(url: str, process: subprocess.Popen[bytes]) -> None:
 @contextmanager
 def console(database: str, provider: Provider) -> Iterator[str]:
     """A console of its own process at which people of this provider sign in."""
-    port = stage.free_port()
+    port = free_ports(1)[0]
     more = SIGN_IN.format(issuer=provider.url, console=f"http://127.0.0.1:{port}")
     with stage.console(database, port=port, more=more, secrets=SECRETS) as url:
         yield url

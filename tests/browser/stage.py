@@ -19,6 +19,7 @@ from ledger.running.processes import console as console_service
 from ledger.running.processes import make_folders
 from ledger.settings import load
 from tests import starts
+from tests.ports import free_ports
 
 HOUSE = Path(__file__).parents[2]
 READY_WITHIN_S = 40.0  # a deadline on a busy machine, not a duration
@@ -79,11 +80,6 @@ people = [
 """
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return int(probe.getsockname()[1])
-
-
 @contextmanager
 def held_port() -> Iterator[int]:
     """Within the block the system gives it to nobody; a server takes it over, as often as it likes (SO_REUSEADDR)."""
@@ -111,7 +107,7 @@ def console(
     home = Path(tempfile.mkdtemp(prefix="nottwice-console-"))
     config = home / "nottwice.toml"
     config.write_text(CONFIGURATION.format(refresh_s=refresh_s, decided_wait_s=decided_wait_s) + more)
-    port = port or free_port()
+    port = port or free_ports(1)[0]
     given = {"NOTTWICE_HOME": str(home), "NOTTWICE_CONFIG": str(config), "DATABASE_URL": url}
     given["NOTTWICE_CONSOLE_PORT"] = str(port)
     (home / "secrets").mkdir()

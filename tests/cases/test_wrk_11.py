@@ -14,9 +14,9 @@ import pytest
 
 from ledger.retry import action_delay_s
 from tests.benchmarks.outage import provider
-from tests.benchmarks.stage import unused_port
 from tests.fix_sender import LEASE_S, POST, Senders, pump_until
 from tests.fix_worker import Workshop
+from tests.ports import free_ports
 from worker import providers
 from worker.sandbox.faults import Fault, Faults
 
@@ -71,7 +71,7 @@ def test_wrk_11_all_are_sent_once_after_an_outage_and_under_a_limit(
     """One e-mail a key, every answer on its attempt, and none given up for what the provider said of its own load."""
     for n in range(12):
         propose_one(f"receipt:{n}")
-    port, faults = unused_port(), InTurn()
+    (port,), faults = free_ports(1), InTurn()
     paces = "send_retry_base_s = 0.05\npause_s = 0.05\nsend_slots = 4"
     table = POST.format(url=f"http://127.0.0.1:{port}", timeout_s=15.0)
     settings = workshop.settings(more=table + "sends_at_once = 3", worker=paces, lease_s=LEASE_S)

@@ -24,7 +24,8 @@ import sqlalchemy as sa
 from ledger.database import Database
 from tests.failures.boundaries import Boundary
 from tests.failures.forking import WITHIN_S, Child, Zygote
-from tests.failures.house import free_port, until
+from tests.failures.house import until
+from tests.ports import free_ports
 
 S, T = TypeVar("S"), TypeVar("T")
 LEASE_S, SWEEP_S = 1.0, 0.1
@@ -89,7 +90,7 @@ class Ground:
         self.database = Database(owner_url)
         self.run("CREATE TABLE public.effects (event_key text NOT NULL, run_by int NOT NULL)")
         (folder / "ground.toml").write_text(CONFIG)
-        port = free_port()
+        (port,) = free_ports(1)
         self._zygote = Zygote(folder, self._environment(port))
         self._sandbox = self._zygote.fork("sandbox", listens=port)
         self._receiver = self._fork("receiver", listens=0)

@@ -11,7 +11,6 @@ import os
 import secrets
 import shutil
 import signal
-import socket
 import sys
 import time
 import urllib.error
@@ -28,6 +27,7 @@ from ledger.events import recovery
 from ledger.settings import Settings, load
 from ledger.simulated import simulate
 from tests import starts
+from tests.ports import free_ports
 from tests.starts import Running
 
 T = TypeVar("T")
@@ -98,12 +98,13 @@ class House:
         self.home, self.url = home, database_url
         self.processes: list[Running] = []
         self.logs: dict[int, Path] = {}
+        sandbox_port, receiver_port = map(str, free_ports(2))
         self.environment = os.environ | {
             "NOTTWICE_HOME": str(home),
             "NOTTWICE_CONFIG": str(home / "house.toml"),
             "DATABASE_URL": database_url,
-            "NOTTWICE_SANDBOX_PORT": str(free_port()),
-            "NOTTWICE_RECEIVER_PORT": str(free_port()),
+            "NOTTWICE_SANDBOX_PORT": sandbox_port,
+            "NOTTWICE_RECEIVER_PORT": receiver_port,
             "NOTTWICE_SECRET_SHOP_WEBHOOK": "shop-secret",
             "NOTTWICE_SECRET_AGENTMAIL_API": "agentmail-key",
             "NOTTWICE_SECRET_INBOXILI_API": "inboxili-key",
@@ -256,9 +257,3 @@ def status(port: int, path: str) -> int:
         return error.code
     except OSError:
         return 0
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

@@ -8,14 +8,15 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tests.failures.house import House, event, free_port, status, until
+from tests.failures.house import House, event, status, until
+from tests.ports import free_ports
 
 
 def test_inb_01_the_same_event_one_after_another_and_20_and_50_times_at_the_same_instant(
     chain: House,
 ) -> None:
     """In four receivers, with others among them."""
-    ports = [free_port() for _ in range(4)]
+    ports = free_ports(4)
     for port in ports:
         chain.receiver(port=port)
     copied = {event("order.placed"): times for times in (2, 20, 50)}
@@ -68,7 +69,7 @@ def test_inb_04_crash_after_the_commit_before_the_answer(chain: House) -> None:
 
 
 def test_the_database_cannot_be_opened(chain: House) -> None:
-    port = free_port()
+    (port,) = free_ports(1)
     chain.start(
         "ledger.receiver",
         DATABASE_URL="postgresql+psycopg://nobody@127.0.0.1:1/nowhere",

@@ -23,11 +23,11 @@ from ledger.database import Database
 from ledger.embedded import Cluster
 from ledger.settings import Settings, load
 from tests.conftest import FAST
-from tests.fix_ports import free_ports
 from tests.fix_receiver import Receiver, starter
 from tests.fuzz import adapters
 from tests.fuzz.campaign import Broken, Campaign, shown
 from tests.fuzz.deliveries import CONFIG
+from tests.ports import free_ports
 
 INPUTS = 220_000
 SHARE_OF_ADAPTERS = 10  # one example of an adapter for so many requests

@@ -21,6 +21,7 @@ from agentmail import AgentMail as Client
 from agentmail.environment import AgentMailEnvironment
 
 from tests.fix_sandbox import Sandbox, until
+from tests.ports import free_ports
 from worker.sandbox.faults import Faults, parse
 from worker.sandbox.store import Conflict, Store
 
@@ -442,8 +443,8 @@ def test_its_mail_server_runs_beside_and_a_taken_port_ends_nothing(
     tmp_path: Path, unused_port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NOTTWICE_SECRET_ML", "ml-key")
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        mail_port = taken.getsockname()[1]
+    (mail_port,) = free_ports(1)
+    with socket.create_server(("127.0.0.1", mail_port)):
         monkeypatch.setenv("NOTTWICE_SANDBOX_SMTP_PORT", str(mail_port))
         with process(tmp_path, unused_port, BOTH_NEW) as (_, http):
             send = {"to": ["ana@example.com"], "subject": "S"}
