@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.failures.boundaries import Ledger
+from tests.failures.house import is_stopped
 
 ROOT = Path(__file__).parents[2]
 WITHIN_S = 40.0  # a deadline on a busy machine, not a duration
@@ -41,8 +42,7 @@ class Child:
         return self.log.read_text(errors="replace") if self.log.exists() else ""
 
     def is_stopped(self) -> bool:
-        stat = Path(f"/proc/{self.pid}/stat").read_text()
-        return stat.rpartition(")")[2].split()[0] == "T"
+        return is_stopped(self.pid)
 
 
 class Zygote:

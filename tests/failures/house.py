@@ -32,8 +32,9 @@ from tests.starts import Running
 
 T = TypeVar("T")
 HANDLERS = Path(__file__).with_name("house_handlers.py")
-LEASE_S = 1.5
+LEASE_S, SWEEP_S = 10.0, 1.0  # no busy machine loses a lease; those of the dead run out by hand
 WITHIN_S = 40.0  # a deadline on a busy machine, not a duration
+ANSWERED_S = 20.0  # answers come at once: nobody waits so long for one
 
 CONFIG = f"""
 [sources.shop]
@@ -50,13 +51,13 @@ kind = "agentmail"
 base_url = "http://127.0.0.1:{{sandbox_port}}"
 key = "agentmail-api"
 window_s = 86400
-timeout_s = 2.0
+timeout_s = {ANSWERED_S}
 
 [providers.inboxili]
 kind = "inboxili"
 base_url = "http://127.0.0.1:{{sandbox_port}}/api/v1"
 key = "inboxili-api"
-timeout_s = 2.0
+timeout_s = {ANSWERED_S}
 
 [actions.answer]
 provider = "agentmail"
@@ -70,7 +71,7 @@ evidence_s = 0
 handlers = "house_handlers"
 app_sql = "app_sql"
 lease_s = {LEASE_S}
-sweep_s = 0.3
+sweep_s = {SWEEP_S}
 grace_s = 3
 patience_s = 0.2
 retry_base_s = 0.1
@@ -82,6 +83,7 @@ allow_unsafe = true
 TABLES = """
 CREATE TABLE public.effects (id bigint GENERATED ALWAYS AS IDENTITY, event_key text NOT NULL, run_by int NOT NULL);
 """
+WORKER = "SELECT id FROM nottwice.workers WHERE pid = :pid"
 
 
 def until(look: Callable[[], T], within_s: float = WITHIN_S) -> T:
@@ -91,6 +93,11 @@ def until(look: Callable[[], T], within_s: float = WITHIN_S) -> T:
         assert time.monotonic() < deadline, f"still {seen!r} after {within_s:g} s"
         time.sleep(0.03)
     return seen
+
+
+def is_stopped(pid: int) -> bool:
+    """Whether the process stands still, by a signal."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
 
 
 class House:
@@ -139,9 +146,20 @@ class House:
         until(lambda: status(port, "/readyz") == 200)
         return process
 
-    def configure(self, *, lease_s: float) -> None:
-        """Another length of leases, before anything is started."""
-        (self.home / "house.toml").write_text(CONFIG.replace(f"lease_s = {LEASE_S}", f"lease_s = {lease_s}"))
+    def configure(self, *, timeout_s: float) -> None:
+        """Another patience with providers, before anything is started."""
+        file = self.home / "house.toml"
+        file.write_text(file.read_text().replace(f"timeout_s = {ANSWERED_S}", f"timeout_s = {timeout_s}"))
+
+    def leases_run_out(self, of: Running) -> None:
+        """What time does to all that one holds who is dead or stands still; the sweep was here just now."""
+        with self.database.transaction() as tx:
+            for table in ("events", "actions"):
+                ended = f"UPDATE nottwice.{table} SET lease_until = now() - interval '1 s'"
+                tx.execute(f"{ended} WHERE claimed_by IN ({WORKER})", pid=of.pid)
+            tx.execute(
+                "UPDATE nottwice.maintenance SET last_at = now(), resume_at = now() WHERE duty = 'sweep'"
+            )
 
     def worker(self, *, fault: str = "", idle: bool = False) -> Running:
         """A worker that has said that it started; an idle one has no handlers and only sweeps."""
@@ -196,7 +214,7 @@ class House:
             f"http://127.0.0.1:{port}/webhooks/shop", body, self.signed(body), method="POST"
         )
         try:
-            with urllib.request.urlopen(request, timeout=10) as answer:
+            with urllib.request.urlopen(request, timeout=WITHIN_S) as answer:
                 return int(answer.status)
         except urllib.error.HTTPError as error:
             return error.code

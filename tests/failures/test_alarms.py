@@ -18,7 +18,7 @@ POST = """
 kind = "{kind}"
 base_url = "{url}"
 key = "post-key"
-timeout_s = 15.0
+timeout_s = 40.0
 """
 PATHS = {
     "agentmail": "/v0/inboxes/s%40acme.example/messages/send",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import signal
 
-from tests.failures.house import WITHIN_S, House, event, until
+from tests.failures.house import WITHIN_S, House, event, is_stopped, until
 from tests.starts import Running
 
 
@@ -33,6 +33,7 @@ def killed_and_taken_over(chain: House, point: str) -> None:
     assert chain.post(body) == 200
     first = chain.worker(fault=f"{point}=kill@1")
     assert until(lambda: first.poll()) == -signal.SIGKILL
+    chain.leases_run_out(first)
     chain.worker()
     until(lambda: chain.state(key) == "completed")
     assert chain.effects(key) == 1
@@ -43,7 +44,8 @@ def test_wrk_03_old_worker_resumes_after_reassignment(chain: House) -> None:
     key, body = event("order.placed")
     frozen = chain.worker(fault="worker.in_handler=stop@1")
     assert chain.post(body) == 200
-    until(lambda: "fault" in chain.log(frozen))
+    until(lambda: is_stopped(frozen.pid))
+    chain.leases_run_out(frozen)
     other = chain.worker()
     until(lambda: chain.state(key) == "completed")
     frozen.send_signal(signal.SIGCONT)
@@ -58,12 +60,13 @@ def test_wrk_14_the_local_change_of_a_late_completion_is_rolled_back(chain: Hous
     key, body = event("order.placed")
     frozen = chain.worker(fault="worker.before_commit=stop@1")
     assert chain.post(body) == 200
-    until(lambda: "fault" in chain.log(frozen))
+    until(lambda: is_stopped(frozen.pid))
     # Its transaction holds the row; the server ends it, as idle_in_transaction_session_timeout would.
     chain.rows(
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE state = 'idle in transaction'"
         " AND datname = current_database() AND pid <> pg_backend_pid()"
     )
+    chain.leases_run_out(frozen)
     other = chain.worker()
     until(lambda: chain.state(key) == "completed")
     frozen.send_signal(signal.SIGCONT)
@@ -89,7 +92,6 @@ def test_the_work_keeps_failing_one_broken_event_among_good_ones(chain: House) -
 
 
 def test_a_worker_keeps_crashing_on_one_event(chain: House) -> None:
-    chain.configure(lease_s=0.8)
     chain.receiver()
     chain.worker(idle=True)  # somebody must be left to sweep
     key, body = event("order.deadly")
@@ -100,8 +102,11 @@ def test_a_worker_keeps_crashing_on_one_event(chain: House) -> None:
     running: list[Running] = []
 
     def state() -> bool:
-        if not running or running[-1].poll() is not None:
-            running.append(chain.worker())
+        if running and running[-1].poll() is None:
+            return False
+        if running:
+            chain.leases_run_out(running[-1])
+        running.append(chain.worker())
         return chain.state(key) == "failed"
 
     until(state, within_s=3 * WITHIN_S)  # five processes, one after the other
