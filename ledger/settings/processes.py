@@ -63,6 +63,19 @@ class ReceiverSettings(Table):
     head_within_s: PositiveSeconds = 10.0  # for request line and headers; then the connection is closed
     grace_s: Seconds = 10.0
 
+    @model_validator(mode="after")
+    def _has_room_for_a_body(self) -> Self:
+        """A body that never finds room is told 503, and sent again for days."""
+        needed = -(-4 * self.body_bytes_max // 3)
+        if self.in_hand_bytes_max < needed:
+            name = "body_bytes_max" if "body_bytes_max" in self.model_fields_set else "in_hand_bytes_max"
+            raise wrong(
+                name,
+                "does not fit: a quarter of in_hand_bytes_max is kept for small bodies, so a body of "
+                f"{self.body_bytes_max} bytes needs an in_hand_bytes_max of {needed} or more",
+            )
+        return self
+
 
 class PersonSettings(Table):
     """One entry of `[console] people`: who acts on this machine where nobody signs in."""

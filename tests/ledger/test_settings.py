@@ -148,6 +148,8 @@ PROVIDER = '[providers.am]\nkind = "agentmail"\nkey = "k"\n'
         ("[worker]\nlease_s = nan\n", "line 2: [worker] lease_s must be a finite number."),
         ("[worker]\nlease_s = -1\n", "line 2: [worker] lease_s must be greater than 0."),
         ("[worker]\nlease_s = 2\nsweep_s = 3\n", "line 3: [worker] sweep_s is longer than lease_s"),
+        ("[receiver]\nbody_bytes_max = 18_000_001\n", "line 2: [receiver] body_bytes_max does not fit: a quarter of in_hand_bytes_max"),
+        ("[receiver]\nin_hand_bytes_max = 6666666\n", "line 2: [receiver] in_hand_bytes_max does not fit"),
         ("[worker]\npause_s = 1e13\n", "line 2: [worker] pause_s must be less than or equal to 3153600000."),
         ("[worker]\ndecided_wait_s = 3153600001\n", "line 2: [worker] decided_wait_s must be less than or equal to 3153600000."),
         ("[worker]\nlook_waits_s = [1.0, 1e300]\n", "line 2: [worker.look_waits_s] 1 must be less than or equal to"),
