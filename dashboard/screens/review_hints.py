@@ -23,8 +23,14 @@ def panel(send: Send) -> None:
     """What a person may adopt, above the decision; nothing where nothing points to a message."""
     if send.state != "needs_review" or send.request or not session.may_decide():
         return
-    for hint in session.read(lambda tx: adopting.shared(tx, send.id))[:SHOWN]:
-        st.fragment(_card)(send, hint)
+    hints = session.read(lambda tx: adopting.shared(tx, send.id))[:SHOWN]
+    st.fragment(_cards)(send, hints)
+
+
+def _cards(send: Send, hints: tuple[Hint, ...]) -> None:
+    """One part for all of them, so that a press is answered whichever card has gone."""
+    for hint in hints:
+        _card(send, hint)
 
 
 def _card(send: Send, hint: Hint) -> None:

@@ -39,7 +39,8 @@ def draw(found: DecidedList) -> None:
     with left:
         _table(found, rows)
     with right:
-        review_together.last_result()
+        with st.container():  # a place of its own: see review_send
+            review_together.last_result()
         st.fragment(_panel)(found, rows)
 
 

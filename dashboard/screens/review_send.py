@@ -59,17 +59,26 @@ def draw(send: Send) -> None:
 
 
 def _right(send: Send) -> None:
+    """Each in a place of its own. Streamlit knows a part that runs by itself by where it stands, and drops a press in one
+    that moved: a choice would stand on the page as made, and its form would never come (1.67, `request_rerun`).
+    """
+    known, told, hints, decision = (st.container() for _ in range(4))
+    with known:
+        _verdict(send)
+    with told:
+        review_settled.last_result(send)
+    with hints:
+        review_hints.panel(send)
+    with decision:
+        review_decide.panel(send) if _waits(send) else review_settled.panel(send)
+
+
+def _verdict(send: Send) -> None:
     if _has_verdict(send):
         until = clock(send.finding.key_until, send.now) if send.finding.key_until else ""
         if send.state != "needs_review":
             st.caption("What is known of it:")
         components.verdict_block(send.finding.verdict.value, send.finding.reasons, until, waits=_waits(send))
-    review_settled.last_result(send)
-    review_hints.panel(send)
-    if _waits(send):
-        review_decide.panel(send)
-    else:
-        review_settled.panel(send)
 
 
 def _has_verdict(send: Send) -> bool:
@@ -102,20 +111,25 @@ def _way(send: Send) -> None:
             "Next", icon=":material/arrow_forward:", icon_position="right", type="tertiary"
         ):
             review_way.open_send(following[0])
-        st.fragment(_beside, run_every=session.refresh_s())(send.id, send.version, waits=_waits(send))
+        st.fragment(_beside, run_every=session.refresh_s())(send.id, send.version, is_open=_is_open(send))
+
+
+def _is_open(send: Send) -> bool:
+    """Whether anybody is still to choose: what a second person is asked about, the first has chosen."""
+    return _waits(send) and send.request is None
 
 
 def _waits(send: Send) -> bool:
     return send.state in ("needs_review", "proposed")
 
 
-def _beside(action_id: int, drawn: int, *, waits: bool) -> None:
+def _beside(action_id: int, drawn: int, *, is_open: bool) -> None:
     """Who else has this open, and whether it is still as drawn. No lock: the ledger settles who is first."""
     glance = session.figures()
     if glance.gone_since is not None:
         components.database_gone(glance.gone_since, None, session.refresh_s())
         return
-    choosing = bool(st.session_state.get(f"pick_{action_id}_{drawn}"))
+    choosing = is_open and bool(st.session_state.get(f"pick_{action_id}_{drawn}"))
     others = session.beside(action_id, choosing=choosing, version=drawn)
     changed = session.read(lambda tx: views_review.version(tx, action_id)) != drawn
     with st.container(horizontal=True, horizontal_alignment="right"):
@@ -125,22 +139,22 @@ def _beside(action_id: int, drawn: int, *, waits: bool) -> None:
             ):
                 st.rerun()
         else:
-            st.caption(_who_else(others, waits=waits), width="content")
+            st.caption(_who_else(others, is_open=is_open), width="content")
 
 
-def _who_else(others: list[Visit], *, waits: bool) -> str:
+def _who_else(others: list[Visit], *, is_open: bool) -> str:
     people = {
         visit.person_id: visit for visit in sorted(others, key=lambda visit: visit.choosing_since is not None)
     }
     words = [
-        f":material/visibility: {named(visit.name)} {_doing(visit, waits=waits)}."
+        f":material/visibility: {named(visit.name)} {_doing(visit, is_open=is_open)}."
         for visit in people.values()
     ]
     return " ".join(words[:2]) or "times in UTC"
 
 
-def _doing(visit: Visit, *, waits: bool) -> str:
-    if not waits:  # it is decided: nobody is to choose any more
+def _doing(visit: Visit, *, is_open: bool) -> str:
+    if not is_open:  # it is decided, or asked: nobody is to choose any more
         return "has this open too"
     since = visit.choosing_since
     return f"is deciding this since {clock(since)} UTC" if since else "has this open and has not chosen yet"

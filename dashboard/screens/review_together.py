@@ -39,7 +39,8 @@ def draw(group: Group) -> None:
     with left:
         _table(group)
     with right:
-        last_result()
+        with st.container():  # a place of its own: see review_send
+            last_result()
         if session.may_decide():
             st.fragment(_decide)(group)
         else:

@@ -78,3 +78,16 @@ def test_back_at_the_list_the_part_is_shown_that_one_came_from(app: App, house: 
     next(button for button in bo.button if button.label == "All 1 waiting").click().run()
     assert not bo.exception and not bo.warning
     assert bo.button_group[0].value == "second_person" and len(bo.dataframe[0].value) == 1
+
+
+def test_who_asked_a_second_person_is_not_told_of_as_still_deciding(app: App, house: House) -> None:
+    send = house.uncertain(RECEIPT, mail("ana@example.com", "Receipt"), ago_s=600)
+    ana = opened(app, send, SUPPORT)
+    ana.radio[0].set_value(ana.radio[0].options[0]).run()
+    captions = [one.value for one in opened(app, send, ADMIN).caption]
+    assert any("Ana Soto is deciding this since" in one for one in captions)
+    ask(ana)
+    bo = opened(app, send, ADMIN)
+    captions = [one.value for one in bo.caption]
+    assert ":material/visibility: Ana Soto has this open too." in captions, captions
+    assert "asks you to agree" in " ".join(one.value for one in bo.markdown)
