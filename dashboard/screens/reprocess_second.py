@@ -7,6 +7,7 @@ import streamlit as st
 from dashboard import components, session
 from dashboard.screens import reprocess_acts
 from dashboard.screens import reprocess_words as words
+from dashboard.screens.review_said import LOOKED_AT
 from dashboard.words import clock, harmless, named
 from ledger import reprocess
 from ledger.payload import shown
@@ -16,7 +17,6 @@ from ledger.reprocess.requests import EVENT_ASKERS
 from ledger.views import reprocess as views_reprocess
 from ledger.views.reprocess import Run
 
-LOOKED_AT = ("Provider's own log", "Customer told us", "Our own records", "Only this page")
 ASKS = {
     RunMode.RECOMPUTE: "work it out again",
     RunMode.PREVIEW: "try it out and keep nothing",

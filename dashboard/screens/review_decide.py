@@ -12,8 +12,9 @@ from typing import Any
 import streamlit as st
 
 from dashboard import components, session
-from dashboard.screens import review_found, review_number, review_second
+from dashboard.screens import review_found, review_number, review_said, review_second
 from dashboard.screens.review_number import NONE, Number
+from dashboard.screens.review_said import Said
 from dashboard.screens.review_settled import refused_beside, show
 from dashboard.words import clock, harmless, provider
 from ledger import decisions
@@ -22,7 +23,6 @@ from ledger.records import Act, Decision, Seen
 from ledger.verdict import VerdictWord
 from ledger.views.review import Send
 
-LOOKED_AT = ("Provider's own log", "Customer told us", "Our own records", "Only this page")
 NAMES = {
     Decision.WAS_SENT: "It was sent",
     Decision.RESEND_SAME_KEY: "Send again with the same key",
@@ -64,28 +64,33 @@ def _decide(send: Send) -> None:
         key=f"pick_{send.id}_{send.version}",
         width="stretch",
     )
-    for sentence in impossible(send):
-        st.caption(f":material/block: {sentence}")
     session.beside(
         send.id, choosing=pick is not None, version=send.version
     )  # at once, not with the next tick
     if pick is None:
         _tell_left_off(send)
-        return
+    else:
+        _chosen(send, pick)
+    for sentence in impossible(send):  # below the form, which belongs to the choice
+        st.caption(f":material/block: {sentence}")
+
+
+def _chosen(send: Send, pick: Decision) -> None:
     against = contradiction(send, pick)
     if against:
         st.warning(against, icon=":material/warning:")
-    number, looked, why, pressed = _form(send, pick)
+    number, said, pressed = _form(send, pick)
     refused_beside(send)
     if not pressed or number.is_doubted:
         return
-    missing = session.incomplete(why, looked, None if pick is Decision.RESEND_NEW_KEY else send.finding, pick)
+    found = None if pick is Decision.RESEND_NEW_KEY else send.finding
+    missing = session.incomplete(said.why, said.looked, found, pick)
     if missing:
         st.warning(harmless(missing), icon=":material/edit:")
     elif pick is Decision.RESEND_SAME_KEY:
-        _confirm(send, looked, why)
+        _confirm(send, said)
     else:
-        carry_out(send, pick, looked, why, number)
+        carry_out(send, pick, said, number)
 
 
 def _tell_left_off(send: Send) -> None:
@@ -99,16 +104,15 @@ def _tell_left_off(send: Send) -> None:
         )
 
 
-def _form(send: Send, pick: Decision) -> tuple[Number, tuple[str, ...], str, bool]:
+def _form(send: Send, pick: Decision) -> tuple[Number, Said, bool]:
     mark = f"{send.id}_{send.version}"
     with st.form(f"form_{mark}", border=False, enter_to_submit=False):
         number = review_number.field(send) if pick is Decision.WAS_SENT else NONE
-        looked = st.pills("What did you look at?", LOOKED_AT, selection_mode="multi", key=f"looked_{mark}")
-        why = components.reason("Why? The audit keeps your words.", key=f"why_{mark}")
+        said = review_said.asked(mark, pick, "What did you look at?")
         if pick is Decision.WAS_SENT:
             number = review_number.asked_again(send, number)
         pressed = st.form_submit_button(BUTTONS[pick], type="primary", width="stretch")
-    return number, tuple(looked), why, pressed
+    return number, said, pressed
 
 
 def possible(send: Send) -> dict[Decision, str]:
@@ -183,7 +187,7 @@ def contradiction(send: Send, pick: Decision) -> str:
     return ""
 
 
-def carry_out(send: Send, pick: Decision, looked: tuple[str, ...], why: str, number: Number = NONE) -> None:
+def carry_out(send: Send, pick: Decision, said: Said, number: Number = NONE) -> None:
     seen, settings = Seen(send.version, send.content_digest), session.house().settings
 
     def do(tx: Transaction, act: Act) -> Any:
@@ -196,11 +200,14 @@ def carry_out(send: Send, pick: Decision, looked: tuple[str, ...], why: str, num
         )
 
     form = session.form_id(send.id, send.version, pick, send.asked_before)
-    show(send.id, session.act(decisions.WORDS[pick], send.id, do, form=form, why=why, looked_at=looked))
+    show(
+        send.id,
+        session.act(decisions.WORDS[pick], send.id, do, form=form, why=said.why, looked_at=said.looked),
+    )
 
 
 @st.dialog("Send again with the same key?", width="medium")
-def _confirm(send: Send, looked: tuple[str, ...], why: str) -> None:
+def _confirm(send: Send, said: Said) -> None:
     name, wait_s = provider(send.provider), session.house().settings.worker.decided_wait_s
     until = clock(send.finding.key_until, send.now) if send.finding.key_until else "then"
     components.mail_head([("To", ", ".join(send.recipients)), ("Subject", send.subject)])
@@ -217,7 +224,7 @@ def _confirm(send: Send, looked: tuple[str, ...], why: str) -> None:
         if st.button("Go back"):
             st.rerun()
     if send_it:
-        carry_out(send, Decision.RESEND_SAME_KEY, looked, why)
+        carry_out(send, Decision.RESEND_SAME_KEY, said)
 
 
 # ── A send to approve ─────────────────────────────────────────────────────────────────────────────────

@@ -7,6 +7,8 @@ from typing import Any
 import streamlit as st
 
 from dashboard import components, session
+from dashboard.screens import review_said
+from dashboard.screens.review_said import Said
 from dashboard.screens.review_settled import show
 from dashboard.words import harmless, many, provider
 from ledger import decisions
@@ -44,18 +46,16 @@ def _card(send: Send, hint: Hint) -> None:
                 f"The same message may be that of {words}: a notice names no subject. Compare them first."
             )
         with st.form(f"adopt_{mark}", border=False, enter_to_submit=False):
-            why = components.reason(
-                "Why is it this one? The audit keeps your words.", key=f"adopt_why_{mark}"
-            )
+            said = review_said.this_one(f"adopt_{mark}")
             pressed = st.form_submit_button("It was this one: close as sent", width="stretch")
         st.caption(f"Nothing goes out. It is closed as sent, under this number at {provider(send.provider)}.")
         if pressed:
-            _press(send, hint, why)
+            _press(send, hint, said)
 
 
-def _press(send: Send, hint: Hint, why: str) -> None:
-    looked, seen = (adopting.LOOKED_AT,), Seen(send.version, send.content_digest)
-    missing = session.incomplete(why, looked, send.finding, Decision.WAS_SENT)
+def _press(send: Send, hint: Hint, said: Said) -> None:
+    looked, seen = (adopting.LOOKED_AT, *said.looked), Seen(send.version, send.content_digest)
+    missing = session.incomplete(said.why, looked, send.finding, Decision.WAS_SENT)
     if missing:
         st.warning(harmless(missing), icon=":material/edit:")
         return
@@ -65,4 +65,4 @@ def _press(send: Send, hint: Hint, why: str) -> None:
 
     words = decisions.WORDS[Decision.WAS_SENT]
     form = session.form_id(send.id, send.version, Decision.WAS_SENT, "hint", hint.id)
-    show(send.id, session.act(words, send.id, do, form=form, why=why, looked_at=looked))
+    show(send.id, session.act(words, send.id, do, form=form, why=said.why, looked_at=looked))

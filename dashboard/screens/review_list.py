@@ -12,8 +12,9 @@ from dashboard import components, session
 from dashboard.lists import listed, offer_first
 from dashboard.screens import review_together
 from dashboard.screens.review_causes import asked_words, go
-from dashboard.screens.review_decide import LOOKED_AT, READS_ONLY
+from dashboard.screens.review_decide import READS_ONLY
 from dashboard.screens.review_queue import recipients_words
+from dashboard.screens.review_said import LOOKED_AT
 from dashboard.words import clock, clock_s, harmless, many, named
 from ledger import together
 from ledger.database import Transaction

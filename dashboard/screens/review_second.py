@@ -7,17 +7,16 @@ from typing import Any
 import streamlit as st
 
 from dashboard import components, session
-from dashboard.screens import review_found
+from dashboard.screens import review_found, review_said
+from dashboard.screens.review_said import Said
 from dashboard.screens.review_settled import show
 from dashboard.screens.review_way import offer_next, open_send
 from dashboard.words import clock, harmless, named
 from ledger import decisions
 from ledger.database import Transaction
 from ledger.payload import shown
-from ledger.records import Act, Seen, Settled
+from ledger.records import Act, Decision, Seen, Settled
 from ledger.views.review import Request, Send
-
-LOOKED_AT = ("Provider's own log", "Customer told us", "Our own records", "Only this page")
 
 
 def panel(send: Send, request: Request) -> None:
@@ -47,7 +46,7 @@ def _own(send: Send, request: Request, asked: str, ends: str) -> None:
     _new_since(send, request, "you", asked)
     offer_next(send)
     if st.button("Withdraw the request", width="stretch", key=f"withdraw_{request.id}"):
-        _answer(send, request, "withdrawn", (), "")
+        _answer(send, request, "withdrawn", Said())
 
 
 def _new_since(send: Send, request: Request, who: str, asked: str) -> None:
@@ -61,26 +60,22 @@ def _new_since(send: Send, request: Request, who: str, asked: str) -> None:
 def _form(send: Send, request: Request) -> None:
     """Of what is drawn here: a press on an older drawing is no press on this one."""
     with st.form(f"second_{request.id}_{send.version}", border=False, enter_to_submit=False):
-        looked = st.pills(
-            "What did you look at yourself?",
-            LOOKED_AT,
-            selection_mode="multi",
-            key=f"second_looked_{request.id}",
+        said = review_said.asked(
+            f"second_{request.id}", Decision.RESEND_NEW_KEY, "What did you look at yourself?"
         )
-        why = components.reason("Why? The audit keeps your words.", key=f"second_why_{request.id}")
         left, right = st.columns(2)
         agreed = left.form_submit_button("Agree, send it", type="primary", width="stretch")
         disagreed = right.form_submit_button("Do not agree", width="stretch")
     if not (agreed or disagreed):
         return
-    missing = session.incomplete(why, tuple(looked)) if agreed else ""
+    missing = session.incomplete(said.why, said.looked) if agreed else ""
     if missing:
         st.warning(harmless(missing), icon=":material/edit:")
         return
-    _answer(send, request, "agreed" if agreed else "disagreed", tuple(looked), why)
+    _answer(send, request, "agreed" if agreed else "disagreed", said)
 
 
-def _answer(send: Send, request: Request, answer: str, looked: tuple[str, ...], why: str) -> None:
+def _answer(send: Send, request: Request, answer: str, said: Said) -> None:
     seen, wait_s = Seen(send.version, send.content_digest), session.house().settings.worker.decided_wait_s
 
     def do(tx: Transaction, act: Act) -> Any:
@@ -89,7 +84,7 @@ def _answer(send: Send, request: Request, answer: str, looked: tuple[str, ...], 
         return decisions.disagree(tx, request.id, act)
 
     form = session.form_id("request", request.id, answer)
-    result = session.act(answer, send.id, do, form=form, why=why, looked_at=looked)
+    result = session.act(answer, send.id, do, form=form, why=said.why, looked_at=said.looked)
     if isinstance(result, session.Done) and isinstance(result.value, Settled):
         open_send(result.value.action_id)  # the new generation is what goes out
     show(send.id, result)

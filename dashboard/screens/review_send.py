@@ -205,14 +205,18 @@ def _warn_of_look_alikes(send: Send) -> None:
 
 def _how_to_find_out(send: Send) -> None:
     with st.expander("How to find out", expanded=True, icon=":material/search:"):
+        _open_log(send)  # first, so that it is in view: whoever has it open needs the rest no more
         st.markdown(review_found.how_to_find_out(send))
         st.code("\n".join(shown(address) for address in send.recipients), language=None)
         if send.subject:  # what tells this one from others to the same customer
             st.code(shown(send.subject), language=None)
-        configured = session.house().settings.providers.get(send.provider)
-        if configured and configured.log_url:
-            address = configured.log_of(send.subject, review_found.searched_recipient(send))
-            st.link_button(f"Open {provider(send.provider)}'s log", address, icon=":material/open_in_new:")
+
+
+def _open_log(send: Send) -> None:
+    configured = session.house().settings.providers.get(send.provider)
+    if configured and configured.log_url:
+        address = configured.log_of(send.subject, review_found.searched_recipient(send))
+        st.link_button(f"Open {provider(send.provider)}'s log", address, icon=":material/open_in_new:")
 
 
 def _what_goes_out(send: Send) -> None:

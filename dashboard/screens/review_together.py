@@ -17,9 +17,10 @@ from dashboard import components, session
 from dashboard.colours import PILLS
 from dashboard.lists import listed, offer_first
 from dashboard.screens.review_causes import cause_words, go
-from dashboard.screens.review_decide import LOOKED_AT, NAMES, READS_ONLY
+from dashboard.screens.review_decide import NAMES, READS_ONLY
 from dashboard.screens.review_fitting import OFFERED, alone_words, fitting, rests_on
 from dashboard.screens.review_queue import GLYPHS, PILL_STATES, recipients_words
+from dashboard.screens.review_said import LOOKED_AT
 from dashboard.words import harmless, key_words, many, provider, span, what
 from ledger import decisions, together
 from ledger.database import Transaction

@@ -72,5 +72,5 @@ def offer_next(send: Send) -> None:
     after = following(send)
     if after is None:
         st.caption("Nothing else waits for a decision.")
-    elif st.button("Open the next one", type="primary", width="stretch", key=f"next_{send.id}"):
+    elif st.button("Open the next one", type="primary", width="stretch", key=f"next_{send.id}", shortcut="N"):
         open_send(after)

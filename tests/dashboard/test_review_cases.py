@@ -74,7 +74,7 @@ def test_a_number_that_nothing_of_ours_has_is_asked_about_once_more_by_the_butto
             lambda tx: tx.one("SELECT state FROM nottwice.actions WHERE id = :id", id=send)
         ).state
 
-    at.button_group[0].set_value(["Provider's own log"])
+    at.button_group[1].set_value(["Provider's own log"])
     typed("why_", "It stands there")
     typed("number_", "not a number at all")
     assert pressed() == "needs_review"

@@ -23,7 +23,7 @@ def press(at: AppTest, label: str) -> int:
 
 
 def answer(at: AppTest, label: str) -> int:
-    at.button_group[0].set_value(["Only this page"])
+    next(pills for pills in at.button_group if "look at" in pills.label).set_value(["Only this page"])
     next(box for box in at.text_input if "Why?" in box.label).set_value("They called")
     return press(at, label)
 
@@ -55,6 +55,37 @@ def test_two_people_go_each_from_request_to_request_and_what_came_since_is_shown
     assert press(bo, "Open the next one") == second, "the next request, not the next uncertain send"
     press(bo, "Do not agree")
     assert "What should happen?" in str(bo.radio[0].label)
+
+
+def test_ready_words_say_what_was_looked_at_and_why_and_own_ones_go_with_them(app: App, house: House) -> None:
+    """All that a decision takes is one press for what was found, and one for the decision."""
+    (send,) = uncertain(house, "a")
+    ana = opened(app, send, SUPPORT)
+    ana.radio[0].set_value(next(one for one in ana.radio[0].options if "new key" in one)).run()
+    ana.button_group[0].set_value("It is not in the provider's log")
+    press(ana, "Ask a second person to agree")
+    bo = opened(app, send, ADMIN)
+    bo.button_group[0].set_value("The customer did not get it")
+    next(box for box in bo.text_input if "Why?" in box.label).set_value("They called at nine.")
+    press(bo, "Agree, send it")
+    asked, agreed, *_ = house.db.run(
+        lambda tx: tx.all("SELECT why, looked_at FROM nottwice.audit WHERE looked_at <> '{}' ORDER BY id")
+    )
+    assert (asked.why, asked.looked_at) == ("It is not in the provider's log.", ["Provider's own log"])
+    assert agreed.why == "The customer did not get it. They called at nine."
+    assert agreed.looked_at == ["Customer told us"]
+
+
+def test_ready_words_about_a_hint_say_that_the_log_was_looked_at_too(app: App, house: House) -> None:
+    (send,) = uncertain(house, "a")
+    house.evidence(send, "Notice from inboxili", HINT, "sent", message_id="m-1")
+    ana = opened(app, send, SUPPORT)
+    ana.button_group[0].set_value("The provider's log has this number, with this subject")
+    press(ana, "It was this one: close as sent")
+    looked = house.db.run(
+        lambda tx: tx.one("SELECT looked_at FROM nottwice.audit WHERE act = 'closed as sent'")
+    )
+    assert looked.looked_at == ["A hint on this page", "Provider's own log"]
 
 
 def test_what_is_open_leaves_room_in_the_navigation_for_the_way_back_to_its_list(
