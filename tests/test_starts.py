@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import tempfile
 from pathlib import Path
 
 from tests import starts
@@ -15,6 +16,23 @@ import atexit, os, sys, threading, time
 print(os.environ, sys.argv, __name__, os.getcwd(), sorted(os.listdir("/proc/self/fd")))
 atexit.register(print, "at the exit")
 threading.Thread(target=lambda: (time.sleep(0.05), print("the thread"))).start()
+"""
+SPAWNS = """
+import os, signal, subprocess, sys
+signal.signal(signal.SIGTERM, print)
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
+kept, closed = os.pipe()
+look = [sys.executable, "-P", "-m", "tests.starts.look"]
+print("before", "uvicorn" in sys.modules)
+child = subprocess.Popen([*look, "child"], env={**os.environ, "GIVEN": "a=b"}, cwd="/", pass_fds=[kept], text=True,
+                         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                         start_new_session=True, preexec_fn=lambda: os.nice(3))
+print(*child.communicate(), child.returncode)
+print(subprocess.run([*look, "plain"], capture_output=True).returncode)
+print(subprocess.run(["sh", "-c", "echo $0"], capture_output=True).stdout, flush=True)
+os.set_inheritable(kept, True)
+os.execve(sys.executable, [*look, "becomes"], {**os.environ, "GIVEN": "too"})
 """
 
 
@@ -59,6 +77,25 @@ def test_it_is_signalled_frozen_and_killed_and_nobody_else_is(tmp_path: Path) ->
     assert process.wait(WITHIN_S) == process.poll() == -signal.SIGTERM
     process.kill()
     assert process.returncode == -signal.SIGTERM
+
+
+def test_what_it_starts_and_becomes_is_as_with_interpreters_of_their_own(tmp_path: Path) -> None:
+    said = []
+    for anew in (False, True):
+        with tempfile.TemporaryFile("w+") as out:
+            process = starts.start(
+                script(tmp_path, SPAWNS) if not anew else [sys.executable, *script(tmp_path, SPAWNS)],
+                env={"PATH": os.defpath},
+                stdout=out.fileno(),
+                stderr=out.fileno(),
+                anew=anew,
+            )
+            assert process.wait(WITHIN_S) == 3
+            out.seek(0)
+            said.append(out.read().splitlines())
+    assert [lines.pop(0) for lines in said] == ["before True", "before False"], "the first is forked"
+    assert said[0] == said[1]
+    assert "'GIVEN', 'a=b'" in said[0][0] and "'GIVEN', 'too'" in said[0][-2], said
 
 
 def test_what_python_itself_reads_takes_an_interpreter(tmp_path: Path) -> None:

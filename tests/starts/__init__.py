@@ -3,8 +3,9 @@
 An interpreter and the imports of a worker are 0.6 s of CPU, most of what such a test costs, and the same each time.
 What is forked is a process as any other: its own pid, connections, environment, working folder and standard streams;
 it runs the module's own `__main__`, can be signalled, frozen and killed, and has an exit code. It differs in what is
-imported already. So what a test proves about the start itself (its imports, its length, the memory of a whole
-process, what Python's own variables change) is started by `subprocess`.
+imported already. What it starts of our programs, or becomes, is forked too (`spawning`). So what a test proves about
+the start itself (its imports, its length, the memory of a whole process, what Python's own variables change) is
+started by `subprocess`, or `anew`, with all that it starts.
 """
 
 from __future__ import annotations

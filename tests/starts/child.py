@@ -15,12 +15,14 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from ledger import faults
+from tests.starts import spawning
 
 
-def live(request: Mapping[str, Any], streams: list[int]) -> NoReturn:
+def live(request: Mapping[str, Any]) -> NoReturn:
+    """In streams that are in place, with the open files that it was given."""
     code = 1
     try:
-        become(request, streams)
+        become(request)
         code = run(*without_interpreter(request["command"]))
         threading._shutdown()  # type: ignore[attr-defined]  # waits for the threads that are no daemons
         atexit._run_exitfuncs()
@@ -38,19 +40,30 @@ def without_interpreter(command: list[str]) -> list[str]:
     return words[words[0] == "-P" :]
 
 
-def become(request: Mapping[str, Any], streams: list[int]) -> None:
-    """Nothing of the nest's own goes on, and nothing of its surroundings is seen."""
-    signal.set_wakeup_fd(-1)
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    for number, stream in enumerate(streams):
-        os.dup2(stream, number)
-    os.closerange(3, max(int(fd.name) for fd in Path("/proc/self/fd").iterdir()) + 1)
+def hatch(request: Mapping[str, Any], streams: list[int]) -> NoReturn:
+    """Nothing of the nest's own goes on, and what it starts itself is forked as well."""
+    try:
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        for number, stream in enumerate(streams):
+            os.dup2(stream, number)
+        os.closerange(3, max(int(fd.name) for fd in Path("/proc/self/fd").iterdir()) + 1)
+        spawning.install(live)
+    except BaseException:
+        traceback.print_exc()
+        os._exit(1)
+    live(request)
+
+
+def become(request: Mapping[str, Any]) -> None:
+    """Nothing of the forking process's surroundings is seen."""
     os.chdir(request["folder"])
     os.environ.clear()
     os.environ.update(request["env"])
     time.tzset()
     sys.dont_write_bytecode = bool(os.environ.get("PYTHONDONTWRITEBYTECODE"))
+    faults._armed.clear()
     faults._armed.update(faults.parse(os.environ.get("NOTTWICE_FAULT", "")))
 
 

@@ -18,7 +18,7 @@ import sys
 import threading
 from typing import Any
 
-from tests.starts.child import live
+from tests.starts.child import hatch
 from tests.starts.process import REQUEST_MAX
 
 SCREENS = ["audit", "events", "health", "me", "overview", "reprocess", "review", "sign_in", "stuck"]
@@ -107,7 +107,7 @@ def answer(line: socket.socket, endings: dict[int, int]) -> bool:
 def fork(request: dict[str, Any], streams: list[int]) -> int:
     pid = os.fork()
     if not pid:
-        live(request, streams)
+        hatch(request, streams)
     return pid
 
 
