@@ -35,7 +35,7 @@ class Home:
     def __init__(self, folder: Path, ports: list[int]) -> None:
         self.folder = folder
         self.receiver, self.console, self.sandbox = ports
-        self.started: list[subprocess.Popen[str]] = []
+        self.started: list[starts.Running] = []
 
     def environment(self, more: Mapping[str, str]) -> dict[str, str]:
         ports = {"RECEIVER": self.receiver, "CONSOLE": self.console, "SANDBOX": self.sandbox}
@@ -45,10 +45,12 @@ class Home:
     def run(self, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
         return starts.run([NOTTWICE, *arguments], env=self.environment(more), timeout=HANGS_S)
 
-    def start(self, *arguments: str, **more: str) -> subprocess.Popen[str]:
+    def start(self, *arguments: str, anew: bool = False, **more: str) -> starts.Running:
+        """`anew`: it and all that it starts, each by an interpreter of its own, as a person's are."""
         with self.said.open("w") as said:
             out = said.fileno()
-            process = starts.start([NOTTWICE, *arguments], env=self.environment(more), stdout=out, stderr=out)
+            env = self.environment(more)
+            process = starts.start([NOTTWICE, *arguments], env=env, stdout=out, stderr=out, anew=anew)
         self.started.append(process)
         return process
 

@@ -21,6 +21,7 @@ from ledger.embedded import Cluster
 from ledger.embedded.programs import first_number
 from ledger.environment import package_folder
 from ledger.running.demo import prepare
+from tests import starts
 from tests.fix_home import NOBODY_LISTENS, SECRET, SHOP, UNSAFE, WITHIN_S, Home, until
 
 # ── what it says ──────────────────────────────────────────────────────────────────────────────────────
@@ -171,7 +172,7 @@ def test_check_knows_a_source_that_the_next_start_refuses(home: Home) -> None:
 
 def test_up_runs_until_sigterm_and_finds_its_data_again(home: Home) -> None:
     home.configure(SHOP + "[supervisor]\nworkers = 1\n")
-    first = ready(home, "up", **SECRET)
+    first = ready(home, "up", anew=True, **SECRET)  # here everything is as a person starts it
     assert home.get(home.receiver, "/healthz") == home.get(home.receiver, "/readyz") == 200
     assert home.get(home.console, "/_stcore/health") == 200
     assert "5 × 200" in home.run("simulate", "shop", "--copies", "5", **SECRET).stdout
@@ -230,9 +231,9 @@ def test_demo_makes_its_configuration_once(home: Home, monkeypatch: pytest.Monke
     assert secrets == {path.name: path.read_text() for path in (home.folder / "secrets").iterdir()}
 
 
-def ready(home: Home, command: str, **more: str) -> subprocess.Popen[str]:
+def ready(home: Home, command: str, *, anew: bool = False, **more: str) -> starts.Running:
     """Started, and everything answered."""
-    process = home.start(command, **more)
+    process = home.start(command, anew=anew, **more)
     until(
         lambda: "Ctrl-C ends everything" in home.said.read_text() or process.poll() is not None,
         home.said.read_text,
@@ -241,7 +242,7 @@ def ready(home: Home, command: str, **more: str) -> subprocess.Popen[str]:
     return process
 
 
-def ended_by(number: signal.Signals, process: subprocess.Popen[str], home: Home) -> None:
+def ended_by(number: signal.Signals, process: starts.Running, home: Home) -> None:
     """Exit code 0 within 15 s, and nothing that it started is left, PostgreSQL included."""
     started = psutil.Process(process.pid).children(recursive=True)
     process.send_signal(number)
