@@ -9,33 +9,32 @@ from collections.abc import Callable
 import pytest
 
 from tests.fix_sandbox import Sandbox
-from tests.fix_worker import GRACE_S, PROVIDER, Process, Workshop
+from tests.fix_worker import PROVIDER, Process, Workshop
 from tests.worker.test_daemon_work import SALE, SLOW_SALE
 
-MARGIN_S = 15.0  # for a machine that is busy with other tests; what they would wait for takes longer
+PATIENT = "[supervisor]\nstop_within_s = 300\n"
+FOREVER_S = "300"  # whoever waited for it would not have ended in time
 
 
-def stopped(worker: Process, *signals: signal.Signals) -> float:
-    """Sends the signals and returns how long it took to end with 0."""
-    begun = time.monotonic()
+def stop(worker: Process, *signals: signal.Signals) -> None:
+    """Sends the signals; it ends with 0, and waits for nothing that takes for ever."""
     for number in signals or (signal.SIGTERM,):
         worker.signal(number)
         worker.notes.wait_for("stopping")
     assert worker.ended() == 0
-    return time.monotonic() - begun
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_wrk_07_idle_it_ends_at_once(workshop: Workshop, number: signal.Signals) -> None:
     worker = workshop.start(SALE)
     worker.notes.wait_for("started")
-    assert stopped(worker, number) < GRACE_S + MARGIN_S
+    stop(worker, number)
     assert workshop.value("SELECT stopped_at IS NOT NULL FROM nottwice.workers")
 
 
 def test_wrk_07_a_short_handler_completes_and_nothing_new_is_claimed(workshop: Workshop) -> None:
     workshop.accept("sale")
-    worker = workshop.start(SLOW_SALE, env={"THINKS_S": "0.4"}, worker="slots = 1")
+    worker = workshop.start(SLOW_SALE, env={"THINKS_S": "0.4"}, worker="slots = 1", grace_s=20.0)
     worker.notes.wait_for("claimed")
     worker.signal(signal.SIGTERM)
     worker.notes.wait_for("stopping")
@@ -45,10 +44,11 @@ def test_wrk_07_a_short_handler_completes_and_nothing_new_is_claimed(workshop: W
 
 
 def test_wrk_07_a_long_handler_is_handed_back_and_its_attempt_not_burnt(workshop: Workshop) -> None:
+    """A tenth of the grace period is left for that, before the process ends whatever happens."""
     (event,) = workshop.accept("sale")
-    worker = workshop.start(SLOW_SALE, env={"THINKS_S": "60"})
+    worker = workshop.start(SLOW_SALE, env={"THINKS_S": FOREVER_S}, grace_s=10.0)
     worker.notes.wait_for("claimed")
-    assert stopped(worker) < GRACE_S + MARGIN_S
+    stop(worker)
     assert worker.notes.of("handed back", event_id=event)
     (row,) = workshop.rows("SELECT state, attempts, due_at <= now() AS due, alone FROM nottwice.events")
     assert tuple(row) == ("pending", 0, True, False)
@@ -57,9 +57,9 @@ def test_wrk_07_a_long_handler_is_handed_back_and_its_attempt_not_burnt(workshop
 
 def test_wrk_07_a_second_signal_does_not_wait_for_the_grace_period(workshop: Workshop) -> None:
     workshop.accept("sale")
-    worker = workshop.start(SLOW_SALE, env={"THINKS_S": "60"}, grace_s=20.0)
+    worker = workshop.start(SLOW_SALE, env={"THINKS_S": FOREVER_S}, grace_s=200.0, more=PATIENT)
     worker.notes.wait_for("claimed")
-    assert stopped(worker, signal.SIGTERM, signal.SIGTERM) < MARGIN_S
+    stop(worker, signal.SIGTERM, signal.SIGTERM)
     assert workshop.states() == ["pending"]
 
 
@@ -69,13 +69,14 @@ def test_an_apply_part_that_hangs_does_not_keep_the_process(workshop: Workshop) 
 @handlers.apply("shop", "sale")
 def sale(tx, event, propose):
     effect(tx, event)
-    time.sleep(60)
+    time.sleep(300)
 """
     workshop.accept("sale")
     worker = workshop.start(hangs)
     worker.notes.wait_for("claimed")
-    assert stopped(worker) < GRACE_S + MARGIN_S
+    stop(worker)
     assert workshop.effects() == []
+    workshop.leases_run_out(worker)
     workshop.start(SALE)
     workshop.until("SELECT count(*) = 1 FROM public.effects")
 
@@ -85,9 +86,9 @@ def test_wrk_07_a_call_under_way_records_its_answer(
 ) -> None:
     sandbox.faults({"delay_s": 0.5})
     propose_one()
-    worker = workshop.start(SALE, more=PROVIDER.format(url=sandbox.url, timeout_s=5.0), grace_s=6.0)
+    worker = workshop.start(SALE, more=PROVIDER.format(url=sandbox.url, timeout_s=40.0), grace_s=20.0)
     workshop.until("SELECT count(*) = 1 FROM nottwice.action_attempts")
-    stopped(worker)
+    stop(worker)
     assert workshop.value("SELECT state FROM nottwice.actions") == "sent"
     assert len(sandbox.mails) == 1
 
@@ -95,13 +96,14 @@ def test_wrk_07_a_call_under_way_records_its_answer(
 def test_wrk_07_a_call_longer_than_the_grace_period_is_uncertain_and_safe(
     workshop: Workshop, sandbox: Sandbox, propose_one: Callable[..., int]
 ) -> None:
-    sandbox.faults({"delay_s": 4})
+    sandbox.faults({"delay_s": 8})
     propose_one()
-    more = PROVIDER.format(url=sandbox.url, timeout_s=8.0)
+    more = PROVIDER.format(url=sandbox.url, timeout_s=20.0)
     worker = workshop.start(SALE, more=more)
     workshop.until("SELECT count(*) = 1 FROM nottwice.action_attempts")
-    assert stopped(worker) < GRACE_S + MARGIN_S
+    stop(worker)
     assert workshop.value("SELECT state FROM nottwice.actions") == "sending"
+    workshop.leases_run_out(worker)
     workshop.start(SALE, more=more)
     workshop.until("SELECT bool_or(abandoned_at IS NOT NULL) FROM nottwice.action_attempts")
     assert workshop.value("SELECT state IN ('approved', 'sending', 'sent') FROM nottwice.actions")
@@ -113,7 +115,7 @@ def test_a_handler_past_its_time_is_left_and_the_process_replaced(workshop: Work
     handlers = """
 @handlers.on("shop", "hangs")
 def hang(event):
-    time.sleep(60)
+    time.sleep(300)
 
 @hang.apply
 def hung(tx, event, nothing, propose):
@@ -121,10 +123,10 @@ def hung(tx, event, nothing, propose):
 """
     workshop.accept("hangs")
     worker = workshop.start(
-        SLOW_SALE + handlers, env={"THINKS_S": "0.7"}, worker="run_s_max = 1.0", lease_s=0.6, grace_s=0.5
+        SLOW_SALE + handlers, env={"THINKS_S": "3"}, worker="run_s_max = 5.0", lease_s=4.0, grace_s=20.0
     )
     worker.notes.wait_for("claimed")
-    time.sleep(0.5)  # the second one begins while the first has half its time left
+    time.sleep(2.5)  # the second one begins while the first has half its time left
     (sale,) = workshop.accept("sale")
     assert worker.ended() == 75
     assert worker.notes.of("ran too long")
@@ -156,10 +158,10 @@ def test_without_a_database_it_still_ends_at_once(workshop: Workshop) -> None:
 
 def test_cut_off_while_working_it_ends_within_the_grace_period(workshop: Workshop) -> None:
     workshop.accept("sale")
-    worker = workshop.start(SLOW_SALE, env={"THINKS_S": "60"})
+    worker = workshop.start(SLOW_SALE, env={"THINKS_S": FOREVER_S})
     worker.notes.wait_for("claimed")
     with workshop.away():
-        assert stopped(worker) < GRACE_S + MARGIN_S
+        stop(worker)
 
 
 @pytest.mark.parametrize(
@@ -215,7 +217,7 @@ def test_with_all_its_slots_busy_it_does_not_spin(
         SLOW_SALE,
         env={"THINKS_S": "2.5"},
         worker="slots = 1\nsend_slots = 2",
-        more=PROVIDER.format(url=sandbox.url, timeout_s=8.0),
+        more=PROVIDER.format(url=sandbox.url, timeout_s=40.0),
     )
     workshop.until("SELECT count(*) = 2 FROM nottwice.action_attempts")
     worker.notes.wait_for("claimed")

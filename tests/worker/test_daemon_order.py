@@ -49,11 +49,13 @@ def test_two_workers_keep_every_lane_in_order_whatever_fails_and_dies(workshop: 
     in_order(workshop)
     lanes = {name: workshop.accept(*["step"] * 8, lane=name) for name in "abc"}
     free = workshop.accept(*["step"] * 8)
-    workers = [workshop.start(IN_TURN, lease_s=0.6, sweep_s=0.2) for _ in range(2)]
+    workers = [workshop.start(IN_TURN) for _ in range(2)]
     workshop.until("SELECT count(*) > 3 FROM public.effects")
     # Either of them: one may do everything while the other starts.
     doomed = until(lambda: next((one for one in workers if one.notes.of("claimed")), None), WITHIN_S)
     doomed.signal(signal.SIGKILL)
+    doomed.ended()
+    workshop.leases_run_out(doomed)
     workshop.until("SELECT bool_and(state = 'completed') FROM nottwice.events", within_s=60)
     order = done(workshop)
     assert sorted(order) == sorted([*functools.reduce(operator.iadd, lanes.values(), []), *free])

@@ -36,9 +36,9 @@ def test_a_worker_does_what_is_due_and_what_comes(workshop: Workshop) -> None:
 
 
 def test_four_workers_share_sixty_events(workshop: Workshop) -> None:
+    for worker in [workshop.start(SLOW_SALE, env={"THINKS_S": "0.1"}, worker="slots = 2") for _ in range(4)]:
+        worker.notes.wait_for("started")
     ids = workshop.accept(*["sale"] * 60)
-    for _ in range(4):
-        workshop.start(SLOW_SALE, env={"THINKS_S": "0.1"}, worker="slots = 2")
     workshop.until("SELECT count(*) >= 60 FROM public.effects")
     workshop.until("SELECT bool_and(state = 'completed') FROM nottwice.events")
     assert sorted(workshop.effects()) == sorted(f"sale {n}" for n in ids)
@@ -51,6 +51,7 @@ def test_wrk_01_what_a_killed_worker_had_is_taken_over_and_runs_alone(workshop: 
     (event,) = workshop.accept("sale")
     killed = workshop.start(SLOW_SALE, fault="worker.in_handler=kill")
     assert killed.ended() == -signal.SIGKILL
+    workshop.leases_run_out(killed)
     other = workshop.start(SLOW_SALE)
     workshop.until("SELECT bool_and(state = 'completed') FROM nottwice.events")
     assert workshop.effects() == [f"sale {event}"]
@@ -72,9 +73,10 @@ def poison(tx, event, propose):
     while workshop.value("SELECT state <> 'failed' FROM nottwice.events WHERE id = :id", id=bad):
         starts += 1
         assert starts <= 5, "the attempt limit ends it"
-        worker = workshop.start(SALE + poison, lease_s=0.4, sweep_s=0.1)
+        worker = workshop.start(SALE + poison)
         if workshop.value("SELECT attempts FROM nottwice.events WHERE id = :id", id=bad) < 5:
             assert worker.ended() == -signal.SIGKILL
+            workshop.leases_run_out(worker)
         else:
             workshop.until("SELECT state = 'failed' FROM nottwice.events WHERE type = 'poison'")
     workshop.until("SELECT count(*) = 2 FROM public.effects")
@@ -89,6 +91,7 @@ def test_a_frozen_worker_wakes_up_too_late(workshop: Workshop) -> None:
     frozen = workshop.start(SLOW_SALE, fault="worker.before_commit=stop@1")
     frozen.notes.wait_for("fault", point="worker.before_commit")
     workshop.cut()  # the server's own limit would end its transaction later
+    workshop.leases_run_out(frozen)
     workshop.start(SLOW_SALE)
     workshop.until("SELECT bool_and(state = 'completed') FROM nottwice.events")
     frozen.signal(signal.SIGCONT)
@@ -103,6 +106,7 @@ def test_a_worker_is_so_slow_that_its_lease_runs_out(workshop: Workshop) -> None
     (event,) = workshop.accept("sale")
     slow = workshop.start(SLOW_SALE, fault="worker.in_handler=stop@1")
     slow.notes.wait_for("fault")
+    workshop.leases_run_out(slow)
     workshop.start(SLOW_SALE)
     workshop.until("SELECT bool_and(state = 'completed') FROM nottwice.events")
     slow.signal(signal.SIGCONT)
@@ -112,8 +116,8 @@ def test_a_worker_is_so_slow_that_its_lease_runs_out(workshop: Workshop) -> None
 
 def test_a_long_handler_keeps_its_lease(workshop: Workshop) -> None:
     (event,) = workshop.accept("sale")
-    workshop.start(SLOW_SALE, env={"THINKS_S": "4"}, lease_s=2.0)
-    other = workshop.start(SLOW_SALE, lease_s=2.0)
+    workshop.start(SLOW_SALE, env={"THINKS_S": "7"}, lease_s=5.0)
+    other = workshop.start(SLOW_SALE, lease_s=5.0)
     workshop.until("SELECT bool_and(state = 'completed') FROM nottwice.events")
     assert workshop.effects() == [f"sale {event}"]
     assert workshop.value("SELECT max(attempts) FROM nottwice.events") == 1
