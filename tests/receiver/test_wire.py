@@ -227,7 +227,7 @@ def test_an_offer_of_another_protocol_is_passed_over(door: Door) -> None:
 
 
 def test_slow_senders_hold_no_connection_and_slow_nobody(receivers: Start, rows: Rows) -> None:
-    limits = "[receiver]\nanswer_within_s = 1.5\nhead_within_s = 1.5\n"
+    limits = "[receiver]\nanswer_within_s = 4.0\nhead_within_s = 4.0\n"
     receiver = receivers(fix.CONFIG + limits)
     starts = [
         b"",
