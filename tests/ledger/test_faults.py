@@ -62,7 +62,7 @@ def test_a_thread_is_held_until_a_file_is_there(tmp_path: Path) -> None:
         time.sleep(0.1)
         assert held.poll() is None
         go.touch()
-        assert held.wait(10) == 0
+        assert held.wait(40) == 0
 
 
 def test_several_faults_stand_in_one_variable() -> None:

@@ -132,11 +132,11 @@ def test_two_at_the_same_instant_see_each_other(sends: Sends, login_url: LoginUr
             ]
             waiting = """SELECT count(*) AS n FROM pg_locks JOIN pg_database d ON d.oid = database
                              WHERE locktype = 'advisory' AND NOT granted AND datname = current_database()"""
-            deadline = time.monotonic() + 30
+            deadline = time.monotonic() + 40
             while tx.one(waiting).n < others:
                 assert time.monotonic() < deadline
                 time.sleep(0.01)
-        found = [one.result(30).state for one in made]
+        found = [one.result(40).state for one in made]
     assert sorted(found) == [S.APPROVED] + [S.CLOSED] * (others - 1)
 
 

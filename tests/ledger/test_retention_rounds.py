@@ -205,7 +205,7 @@ def test_a_delivery_that_found_the_key_while_it_was_given_up_asks_again(book: Le
         thread = Thread(target=lambda: answers.extend(book.accept(delivery("a"))))
         thread.start()
         many.until_somebody_waits()
-    thread.join(15)
+    thread.join(40)
     (answer,) = answers
     assert (answer.kind, answer.event_id == first) == (AcceptanceKind.ACCEPTED, False)
 

@@ -130,7 +130,7 @@ def test_writers_and_sealers_side_by_side_leave_a_whole_chain(sends: Sends) -> N
         writers = [pool.submit(write, act) for act in acts]
         sealers = [pool.submit(seal_until, lambda: all(one.done() for one in writers)) for _ in range(2)]
         for one in (*writers, *sealers):
-            one.result(30)
+            one.result(40)
     found = audit_check.verify(sends.by_owner.run)
     assert (found.entries, found.broken) == (100, None)
     for act in acts:

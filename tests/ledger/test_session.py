@@ -134,7 +134,7 @@ def test_who_is_given_up_while_the_server_works_leaves_nothing_open(run: Run) ->
     async def given_up(session: Session) -> Rows:
         await alone(session, "SELECT 1")
         with pytest.raises(asyncio.TimeoutError):
-            await asyncio.wait_for(alone(session, "SELECT pg_sleep(0.3)"), 0.05)
+            await asyncio.wait_for(alone(session, "SELECT pg_sleep(2)"), 0.05)
         return await alone(session, "SELECT 1")
 
     assert run(given_up) == [(1,)]

@@ -171,7 +171,7 @@ def test_of_two_people_with_one_list_one_decides_and_the_other_is_told_who(sends
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(40)
     (lost,) = told
     assert isinstance(lost, AlreadyDecided) and lost.who in ("Ann", "Bo")
     assert len({sends.state(id_) for id_ in ids}) == 1

