@@ -35,7 +35,7 @@ class Canary:
 
     def lives(self) -> None:
         """Proves that it hears, and forgets it."""
-        urllib.request.urlopen(f"{self.url}/proof", timeout=10).close()
+        urllib.request.urlopen(f"{self.url}/proof", timeout=40).close()
         assert "/proof" in self.heard
         self.heard.clear()
 
@@ -64,4 +64,4 @@ def canary() -> Iterator[Canary]:
     finally:
         made.server.shutdown()
         made.server.server_close()
-        thread.join(10)
+        thread.join(40)

@@ -20,7 +20,7 @@ from ledger.events import recovery
 from ledger.records import Acceptance, ClaimedEvent, Delivery, Unusable, Worker, digest_of
 
 T = TypeVar("T")
-WAIT_S = 15.0
+WAIT_S = 40.0
 WAITING = (
     "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
 )

@@ -81,7 +81,7 @@ class Home:
         for process in self.started:
             if process.poll() is None:
                 process.terminate()
-                process.wait(WITHIN_S)
+                process.wait(HANGS_S)
         Cluster(self.folder).stop()
 
 

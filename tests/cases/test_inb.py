@@ -80,7 +80,7 @@ def test_inb_01_fifty_copies_among_fifty_others(door: Door, four: list[Receiver]
     assert door.rows("SELECT sum(n) FROM nottwice.counters WHERE metric = 'duplicate'") == [(ROUNDS * 49,)]
     work('handlers.apply("shop", "t")(lambda tx, event, propose: None)')
     done = "SELECT coalesce(sum(n), 0) FROM nottwice.counters WHERE metric = 'completed'"
-    until(lambda: door.rows(done)[0][0] >= ROUNDS * 51, within_s=30)
+    until(lambda: door.rows(done)[0][0] >= ROUNDS * 51)
     assert door.rows(done) == [(ROUNDS * 51,)]  # one job each
     assert door.rows("SELECT DISTINCT state FROM nottwice.events") == [("completed",)]
 
@@ -115,7 +115,7 @@ def test_inb_04_killed_at_every_step_and_redelivered(door: Door, door_receivers:
     said = [note["became"] for note in door.receiver.noted("stored", 4)]
     assert said == ["accepted", "accepted", "duplicate", "duplicate"]
     work(REPLY)
-    until(lambda: door.rows("SELECT DISTINCT state FROM nottwice.events") == [("completed",)], within_s=30)
+    until(lambda: door.rows("SELECT DISTINCT state FROM nottwice.events") == [("completed",)])
     assert [door.receiver.shop(event(point)) for point in KILLS] == [202] * 4
     assert (door.count("events"), door.count("actions")) == (4, 4)
 

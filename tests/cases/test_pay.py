@@ -74,7 +74,7 @@ def test_pay_05_integers_above_2_to_the_53(door: Door, work: Work) -> None:
     ]
     assert door.bodies()[0] == body
     work(SPELLED)
-    until(lambda: door.count("actions") == 1, within_s=30)
+    until(lambda: door.count("actions") == 1)
     ((content,),) = door.rows("SELECT content FROM nottwice.action_contents")
     assert json.loads(content)["text"] == "1009513310189256287 12.10 int"
 

@@ -112,7 +112,7 @@ def test_the_page_says_what_each_kind_goes_out_from() -> None:
 def test_the_sandbox_takes_the_fault_of_the_page(sandbox: Sandbox) -> None:
     (block,) = (block for block in blocks(FILE) if block.words == "faults")
     port = {**os.environ, "NOTTWICE_SANDBOX_PORT": sandbox.url.rpartition(":")[2]}
-    subprocess.run(["bash", "-ec", block.text], env=port, check=True, capture_output=True, timeout=10)
+    subprocess.run(["bash", "-ec", block.text], env=port, check=True, capture_output=True, timeout=40)
     (armed,) = sandbox.http.get("/sandbox/faults").json()
     assert armed == {"provider": "inboxili", "accept_then_silence": True, "count": 1}
 

@@ -20,7 +20,7 @@ from worker.providers.agentmail import AgentMail
 from worker.providers.inboxili import Inboxili
 from worker.providers.mailera import Mailera
 
-DEADLINE_S = 5.0
+DEADLINE_S = 40.0
 KINDS = ("agentmail", "inboxili", "mailera")  # over HTTP
 EACH = pytest.mark.parametrize("kind", KINDS)
 SPELLING = MaileraSpelling(mismatch=("409:key_reused",))  # as the sandbox spells it

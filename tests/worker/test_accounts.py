@@ -17,7 +17,7 @@ from worker.providers import Provider
 from worker.sender import Sender
 
 Propose = Callable[..., int]
-DEADLINE_S = 15.0
+DEADLINE_S = 40.0
 
 
 def read_again(workshop: Workshop, sandbox: Sandbox, *lines: str, name: str = "post") -> Settings:

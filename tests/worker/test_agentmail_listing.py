@@ -15,7 +15,7 @@ from tests.worker.test_agentmail_search import answering
 from worker.providers.agentmail_listing import Mailbox, NotGiven, Page
 
 INBOX = "support@acme.example"
-DEADLINE_S = 10.0
+DEADLINE_S = 40.0
 START = datetime(2026, 11, 30, 6, tzinfo=UTC)
 RawServers = Callable[[Script], RawServer]
 

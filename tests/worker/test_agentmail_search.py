@@ -19,7 +19,7 @@ from worker.providers.agentmail import AgentMail
 from worker.providers.agentmail_search import HINTS_MAX, NOT_FOUND
 from worker.providers.inboxili import Inboxili
 
-DEADLINE_S = 5.0
+DEADLINE_S = 40.0
 MARK = "nt-0123456789abcdef"
 ANA = Email(to=("Ana <ana@example.com>",), subject="Your receipt", text="Thanks", sender="shop@example.org")
 RawServers = Callable[[Script], RawServer]

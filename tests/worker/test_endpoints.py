@@ -292,7 +292,7 @@ def test_an_account_that_left_the_configuration_is_forgotten(
     workshop.run("UPDATE nottwice.endpoint_polls SET asked_at = now() - interval '1 h'")
     watch = watches(provider.url)
     watch.pump()
-    watch.join(10)
+    watch.join(40)
     assert workshop.value("SELECT array_agg(account) FROM nottwice.endpoint_polls") == ["acme"]
 
 

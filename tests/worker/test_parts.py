@@ -142,7 +142,7 @@ def prepared(part: Any) -> Any:
 
     thread = threading.Thread(target=run)
     thread.start()
-    thread.join(30)
+    thread.join(40)
     return found[0]
 
 

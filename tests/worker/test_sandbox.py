@@ -157,7 +157,7 @@ def test_one_key_at_the_same_instant_is_one_mail(sandbox: Sandbox) -> None:
     barrier = threading.Barrier(20)
 
     def at_once(_: int) -> int:
-        barrier.wait(10)
+        barrier.wait(40)
         return agentmail(sandbox.http, "k-1").status_code
 
     with ThreadPoolExecutor(20) as pool:
@@ -394,11 +394,11 @@ def process(home: Path, port: int, more: str = "") -> Iterator[tuple[subprocess.
     running = subprocess.Popen([sys.executable, "-m", "worker.sandbox"], env=environment(home, port, more))
     with httpx.Client(base_url=f"http://127.0.0.1:{port}", trust_env=False, timeout=40) as http:
         try:
-            until(lambda: is_ready(http), 10)
+            until(lambda: is_ready(http), 40)
             yield running, http
         finally:
             running.kill()
-            running.wait(10)
+            running.wait(40)
 
 
 def is_ready(http: httpx.Client) -> bool:

@@ -28,7 +28,7 @@ from worker.sandbox.faults import Faults
 from worker.sandbox.post import Post
 from worker.sandbox.store import Store
 
-DEADLINE_S = 20.0
+DEADLINE_S = 40.0
 AT = {"greeting": "connect", "MAIL": "mail", "RCPT": "rcpt", "DATA": "data"}
 OURS = "<nt-0123456789abcdef@example.com>"
 NOW = datetime(2026, 11, 30, 12, tzinfo=UTC)
