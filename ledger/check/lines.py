@@ -80,7 +80,7 @@ def _outside(seen: Seen, limits: AlertSettings) -> dict[Topic, tuple[str, str]]:
         Topic.UNSERVED: (unserved if seen.unserved else "none", duration(limits.pending_s)),
         Topic.ALARMS: (f"{seen.busy_keys:,}" if seen.busy_keys else "none", "none"),
         Topic.ENDPOINTS: (_endpoints(seen), "none"),
-        Topic.CATCH_UPS: ("; ".join(map(_catch_up, seen.catch_ups[:NAMED_MAX])) or "none", NO_LIMIT),
+        Topic.CATCH_UPS: (_catch_ups(seen), NO_LIMIT),
         Topic.REFUSED: (f"{most:,} of a source in an hour" if most else "none", f"{limits.refused_max:,}"),
     } | ({} if off or seen.watched else {Topic.ENDPOINTS: ("none is watched", "none")})
 
@@ -129,6 +129,12 @@ def _endpoints(seen: Seen) -> str:
     unknown = sum(one.unanswered for one in seen.watched)
     off = f"{len(seen.endpoints_off)} off" if seen.endpoints_off else "none"
     return f"{off}, of {unknown} accounts not known" if unknown else off
+
+
+def _catch_ups(seen: Seen) -> str:
+    if seen.catch_ups:
+        return "; ".join(map(_catch_up, seen.catch_ups[:NAMED_MAX]))
+    return f"none; the last of {_catch_up(seen.caught_up)}" if seen.caught_up else "none"
 
 
 def _catch_up(one: CatchUp) -> str:

@@ -34,7 +34,7 @@ class Process:
 
 @dataclass(frozen=True, slots=True)
 class CatchUp:
-    """One that is under way, or was stopped: its source, what it has done so far, and since when it did nothing more."""
+    """One that is under way, was stopped or has ended: its source, what it did, and since when it did nothing more."""
 
     source: str
     counts: Mapping[str, int]
@@ -57,7 +57,8 @@ class Seen:
     refused: Sequence[refusals.Refused]
     last_check: audit_memory.Check | None
     pruned_at: datetime | None
-    catch_ups: Sequence[CatchUp]
+    catch_ups: Sequence[CatchUp]  # that have not ended
+    caught_up: CatchUp | None  # the last that has
     transaction: strain.OldestTransaction
     dead_rows: strain.DeadRows
     clock: strain.Clock | None
@@ -103,6 +104,10 @@ CATCH_UPS = """
 SELECT source, counts, nottwice.seconds_since(saved_at) AS saved_s FROM nottwice.catch_ups
 WHERE ended_at IS NULL ORDER BY started_at LIMIT 20
 """
+CAUGHT_UP = """
+SELECT source, counts, nottwice.seconds_since(ended_at) AS saved_s FROM nottwice.catch_ups
+WHERE ended_at IS NOT NULL ORDER BY id DESC LIMIT 1
+"""
 
 
 def see(
@@ -115,6 +120,7 @@ def see(
     as_viewer(tx)
     known = tx.all(PROCESSES, named_s=max(SILENT_NAMED_S, 10 * limits.worker_silent_s))
     alarms = tx.one(ALARMS, most=IN_FLIGHT_MAX)
+    caught_up = tx.first(CAUGHT_UP)
     pruned = tx.first("SELECT last_at FROM nottwice.maintenance WHERE duty = :duty", duty=PRUNING)
     return Seen(
         counts=status.alive(tx, worker_silent_s=limits.worker_silent_s, kinds=kinds),
@@ -130,6 +136,7 @@ def see(
         last_check=audit_memory.last_check(tx),
         pruned_at=pruned.last_at if pruned else None,
         catch_ups=[CatchUp(**one._asdict()) for one in tx.all(CATCH_UPS)],
+        caught_up=CatchUp(**caught_up._asdict()) if caught_up else None,
         transaction=strain.oldest_transaction(tx),
         dead_rows=strain.dead_rows(tx),
         clock=strain.clocks(tx, limits.worker_silent_s),

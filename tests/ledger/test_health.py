@@ -126,11 +126,15 @@ def test_catch_ups_that_run_are_told_with_their_rows(book: Ledger) -> None:
         """INSERT INTO nottwice.catch_ups (source, namespace, read_from, run_digest, counts)
            VALUES ('agentmail', 'acme', 'inbox', 'x', '{"lines": 1204, "new": 3, "known": 0}')"""
     )
-    seen = book.database.run(lambda tx: check.see(tx, AlertSettings()))
-    (line,) = [
-        one for one in check.lines(seen, AlertSettings(), [], receives=False) if one.topic is Topic.CATCH_UPS
-    ]
-    assert line.now.startswith("agentmail: 3 new, 1,204 lines, ") and line.level is Level.HEALTHY
+
+    def line() -> check.Line:
+        seen = book.database.run(lambda tx: check.see(tx, AlertSettings()))
+        told = check.lines(seen, AlertSettings(), [], receives=False)
+        return next(one for one in told if one.topic is Topic.CATCH_UPS)
+
+    assert line().now.startswith("agentmail: 3 new, 1,204 lines, ") and line().level is Level.HEALTHY
+    book.run("UPDATE nottwice.catch_ups SET ended_at = now() - interval '10 min'")
+    assert line().now == "none; the last of agentmail: 3 new, 1,204 lines, 10 min ago"
 
 
 @pytest.mark.parametrize("login", ["nottwice_console", "nottwice_worker", "postgres"])
