@@ -12,7 +12,7 @@ import streamlit as st
 
 st.set_page_config(page_title="Not Twice", page_icon=str(Path(__file__).with_name("icon.png")), layout="wide")
 
-from dashboard import address, navigation, session  # noqa: E402 - the page must be configured before anything draws
+from dashboard import address, navigation, session, shown  # noqa: E402 - the page must be configured before anything draws
 from dashboard.components import database_gone, style  # noqa: E402
 from dashboard.navigation import Both, both  # noqa: E402
 from dashboard.screens import (  # noqa: E402
@@ -110,6 +110,7 @@ def _navigate() -> None:
         lambda inside: _pages(person, waiting, stuck_now, reads=reads, inside=inside),
         st.Page(home, title="Home", default=True, visibility="hidden"),
     )
+    shown.only_here(chosen.url_path)
     try:
         chosen.run()
     except Unavailable:

@@ -281,7 +281,21 @@ def too_slow() -> None:
 
 def age_caption(age_s: float, live: str) -> None:
     """How old the figures are, and in which zone the times are. One age is true for all of a page's figures."""
-    st.caption(f"{live} {age_s:.0f} s ago · times in UTC", width="content")
+    st.caption(f"{live} {age_s:.0f} s ago · {zone()}", width="content")
+
+
+def zone() -> str:
+    """In which zone a page's times are, the same for everybody, and how far the viewer's own clock is from it."""
+    minutes = -(st.context.timezone_offset or 0)  # the browser counts from here to UTC
+    apart = ahead(minutes)
+    return f"times in UTC, yours is {apart}" if apart else "times in UTC"
+
+
+def ahead(minutes: int) -> str:
+    """`1:00 h ahead`, of a clock that is so many minutes from UTC; empty for one that is not."""
+    if not minutes:
+        return ""
+    return f"{abs(minutes) // 60}:{abs(minutes) % 60:02} h {'ahead' if minutes > 0 else 'behind'}"
 
 
 def database_gone(since: datetime, age_s: float | None, every_s: float) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from dashboard import session
-from dashboard.components import too_slow
+from dashboard.components import too_slow, zone
 from dashboard.screens import audit_check, audit_entry, audit_export, audit_filters, audit_table
 from dashboard.words import clock, clock_s, many, named
 from ledger.audit.choice import ALL, Chosen
@@ -97,4 +97,4 @@ def _caption(stands: Standing, role: Role) -> str:
     by = f"Checked by {named(check.who) if check.who else 'nobody by name'}. " if check else ""
     since = stands.sealed - check.entries if check and not check.broken else 0
     new = f"{many(since, 'entry', 'entries')} since. " if since > 0 else ""
-    return f"{own}{by}{new}Read at {clock_s(stands.now)} · times in UTC"
+    return f"{own}{by}{new}Read at {clock_s(stands.now)} · {zone()}"

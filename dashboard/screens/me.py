@@ -8,7 +8,7 @@ import streamlit as st
 
 from dashboard import components, session
 from dashboard.screens.sign_in import is_in, sign_out
-from dashboard.words import clock, named
+from dashboard.words import clock, harmless, named
 from ledger.payload import shown
 from ledger.sign_in.admission import Admitted
 
@@ -44,14 +44,14 @@ def _signed_in(found: Admitted) -> None:
 
 def _zone() -> None:
     """Times on every page are the same for everybody, so that two people who talk about one mean the same moment."""
-    minutes = -(st.context.timezone_offset or 0)  # the browser counts from here to UTC
-    if minutes:
-        hours = f"{abs(minutes) // 60}:{abs(minutes) % 60:02}"
-        st.markdown(
-            f"All times are in UTC. Your clock is {hours} h {'ahead of' if minutes > 0 else 'behind'} it."
-        )
-    else:
-        st.markdown("All times are in UTC.")
+    apart = components.ahead(-(st.context.timezone_offset or 0))  # the browser counts from here to UTC
+    zone = named(st.context.timezone or "this machine").replace(" ", ", ")  # Europe, Berlin
+    told = (
+        f" Your clock, that of {zone}, is {apart}{' of it' if apart.endswith('ahead') else ''}."
+        if apart
+        else ""
+    )
+    st.markdown(harmless(f"All times are in UTC.{told}"))
 
 
 def _one_of_the_people() -> None:

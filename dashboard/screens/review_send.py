@@ -150,7 +150,7 @@ def _who_else(others: list[Visit], *, is_open: bool) -> str:
         f":material/visibility: {named(visit.name)} {_doing(visit, is_open=is_open)}."
         for visit in people.values()
     ]
-    return " ".join(words[:2]) or "times in UTC"
+    return " ".join(words[:2]) or components.zone()
 
 
 def _doing(visit: Visit, *, is_open: bool) -> str:
