@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from dashboard import components, session
-from dashboard.screens.audit_filters import number
+from dashboard.screens.audit_filters import ask_about, number
 from dashboard.screens.audit_table import did, subject, when, who
 from ledger.verdict import VerdictWord
 from ledger.views import audit as views_audit
@@ -96,6 +96,10 @@ def _onwards(entry: Entry) -> None:
     pages = st.session_state["pages"]
     if page in pages and st.button(label, icon=":material/open_in_new:"):
         st.switch_page(pages[page], query_params={name: str(entry.entity_id)})
+    if entry.entity_id and st.button("All entries about it", icon=":material/filter_alt:"):
+        _close()
+        ask_about(entry.entity, entry.entity_id)
+        st.rerun()
     ids: list[int] = st.session_state.get("audit_ids") or []
     older = [id_ for id_ in ids if id_ < entry.id]
     if older and st.button("The one before", icon=":material/arrow_downward:"):

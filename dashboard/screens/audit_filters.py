@@ -33,6 +33,7 @@ SUBJECTS = {
 TIMES = {"today": "Today", "7d": "Last 7 days", "30d": "Last 30 days", "days": "Between two days"}
 DAYS = {"today": 0, "7d": 7, "30d": 30}
 ENDS = {"done": "Done", "refused": "Refused", "failed": "Failed"}
+LABELS = dict(zip(NAMES, ("Who", "Did", "To what", "Number", "When", "From", "To", "Outcome"), strict=True))
 DIGITS_MAX = 18  # of a bigint that is certainly one
 
 
@@ -53,6 +54,25 @@ def read() -> Chosen:
     )
 
 
+def not_understood(chosen: Chosen) -> list[str]:
+    """The boxes for which the address has something that asks for nothing. Two days count only between two days."""
+    understood = (
+        chosen.person, chosen.act, chosen.entity, chosen.entity_id, _asked_time(), chosen.since, chosen.until, chosen.outcome
+    )  # fmt: skip
+    days = _asked_time() == "days"
+    return [
+        LABELS[name]
+        for name, found in zip(NAMES, understood, strict=True)
+        if found is None and st.query_params.get_all(name) and (days or name not in ("first", "last"))
+    ]
+
+
+def ask_about(entity: str, entity_id: int) -> None:
+    """Ask for all entries about one thing, and for nothing else."""
+    forget()
+    st.query_params["about"], st.query_params["number"] = entity, str(entity_id)
+
+
 def number(text: str) -> int | None:
     """A number from an address, or from somebody who typed one."""
     return int(text) if text.isascii() and text.isdecimal() and len(text) <= DIGITS_MAX else None
@@ -66,6 +86,13 @@ class Option(NamedTuple):
 
 
 def draw(chosen: Chosen, role: Role) -> None:
+    strange = not_understood(chosen)
+    if strange:
+        st.warning(
+            f"**This address has something for {harmless(', '.join(strange))} that is not understood.** It asks for nothing; "
+            "what is below is not narrowed by it.",
+            icon=":material/link_off:",
+        )
     with st.container(horizontal=True, vertical_alignment="bottom"):
         if role in views_audit.READ_ALL:
             _select("Who", "who", [Option(None, "Everybody"), *_people()], chosen.person)

@@ -267,3 +267,23 @@ def test_aud_05_what_the_database_stops_is_a_failed_try(app: App, house: House) 
     act, outcome, before, after, detail = noted(house.db)
     assert (act, outcome, before, after, bool(detail)) == ("requeue", "failed", "failed", "failed", True)
     assert house.db.run(lambda tx: tx.one("SELECT count(*) AS n FROM nottwice.audit")).n == 1
+
+
+def test_what_an_address_has_and_nobody_understands_is_said(app: App, entries: Database) -> None:
+    at = app("audit", person=1, who="<script>", outcome="xyz", about="event", number="-1", first="2026-01-01")
+    assert [w.value.partition(" that ")[0] for w in at.warning] == [
+        "**This address has something for Who, Number, Outcome"
+    ]
+    assert not app("audit", person=1, outcome="done", when="7d", last="2026-01-01").warning
+
+
+def test_an_entry_leads_to_all_entries_about_the_same_thing(app: App, entries: Database) -> None:
+    newest = entries.run(lambda tx: tx.one("SELECT max(id) AS id FROM nottwice.audit WHERE entity_id > 0"))
+    about = entries.run(
+        lambda tx: tx.one("SELECT entity, entity_id FROM nottwice.audit WHERE id = :id", id=newest.id)
+    )
+    at = app("audit", person=1, who="1", entry=str(newest.id))
+    next(button for button in at.button if button.label == "All entries about it").click().run()
+    assert not at.exception
+    asked = {name: "".join(value) for name, value in at.query_params.items()}
+    assert asked == {"about": about.entity, "number": str(about.entity_id)}
