@@ -30,6 +30,7 @@ def draw(now: Kept, pace: Pace) -> None:
         _empty(now)
         return
     key = f"stuck_rows_{now.number}"
+    st.caption(f"{ORDER[now.asked[0]]} Pick rows to see what can be done with them.")
     st.dataframe(
         frame(now, pace),
         hide_index=True,
@@ -41,7 +42,6 @@ def draw(now: Kept, pace: Pace) -> None:
         height="content",
         column_config=_columns(),
     )
-    st.caption(f"{ORDER[now.asked[0]]} Pick rows to see what can be done with them.")
 
 
 def _pick(key: str) -> None:

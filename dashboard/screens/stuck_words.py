@@ -14,6 +14,7 @@ from ledger.payload import shown
 from ledger.views.stuck_rows import COUNTED_MAX, Row, Sizes, StuckEvent, StuckSend, Surroundings
 
 ERROR_CHARACTERS = 200  # of the last error, in a list
+TRIED_OUT = "An engineer or admin tries it again, or leaves it."
 FEW_S = 60.0  # workers let go within this what waited behind an event that a person set aside
 
 
@@ -153,7 +154,7 @@ def _not_taken(row: StuckEvent, around: Surroundings) -> str:
 
 def _next_event(row: StuckEvent, around: Surroundings) -> str:
     if row.state == "failed":
-        return "Nobody works on it until a person says so." if row.by_hand else "A person must decide."
+        return "Nobody works on it until a person says so." if row.by_hand else TRIED_OUT
     if row.waits_behind:
         return _next_in_line(row)
     if row.due_at is not None and row.due_at > row.now:

@@ -16,6 +16,7 @@ from ledger.decisions import settle
 from ledger.errors import NotNow
 from ledger.evidence.known_messages import other_send
 from ledger.evidence.message_ids import bare, meeting_key
+from ledger.evidence.rests import EARLY
 from ledger.records import Act, Decision, Seen, Settled
 
 LOOKED_AT = "A hint on this page"  # what an adopter looked at, for the audit
@@ -61,13 +62,15 @@ WHERE o.state = 'needs_review' AND o.account = :account AND o.id <> :id
 
 
 def hints(tx: Transaction, action_id: int) -> tuple[Hint, ...]:
-    """The hints that can be adopted, oldest first, one a message however often it was seen."""
+    """The hints that can be adopted, one a message however often it was seen: the oldest first, and behind all others
+    those of what was there before our request left.
+    """
     found: dict[str, Hint] = {}
     for row in tx.all(HINTS, id=action_id):
         key = meeting_key(row.message_id)
         if key not in found and not _is_elsewhere(tx, action_id, row):
             found[key] = Hint(row.id, row.source, row.found, row.message_id, row.observed_at)
-    return tuple(found.values())
+    return tuple(sorted(found.values(), key=lambda hint: hint.found.endswith(EARLY)))
 
 
 def shared(tx: Transaction, action_id: int) -> tuple[Hint, ...]:

@@ -96,7 +96,7 @@ def test_what_is_set_aside_says_by_which_error_or_by_whom(stuck: Stuck) -> None:
     found = said(stuck, "aside")
     assert found["invoice.paid evt_1"] == (
         "Failed 5 of 5 times: ValueError: no such invoice",
-        "A person must decide.",
+        "An engineer or admin tries it again, or leaves it.",
     )
     why, then = found["invoice.paid evt_2"]
     assert re.fullmatch(r"Eva Horn set it aside at [\d:]{8} UTC\. “wait for the shop”", why), why

@@ -14,6 +14,7 @@ from ledger.decisions import adopting
 from ledger.decisions.adopting import LOOKED_AT
 from ledger.errors import AlreadyDecided, Incomplete, NotAllowed, NotNow, Stale
 from ledger.evidence import lookups
+from ledger.evidence.rests import EARLY
 from ledger.records import Act, Decision, Evidence, PointsTo, Role, Settled
 from ledger.states import ActionState
 from ledger.views import decided as views_decided
@@ -218,3 +219,9 @@ def test_to_look_again_is_no_decision(sends: Sends, send: int) -> None:
     sends.decide(act, lambda tx: lookups.ask(tx, send, act))
     assert sends.by_console.run(views_decided.today, role=Role.ADMIN) == []
     assert sends.by_console.run(lambda tx: views_decided.last(tx, send), role=Role.ADMIN) is None
+
+
+def test_what_was_there_before_our_request_stands_behind_all_others(sends: Sends, send: int) -> None:
+    hinted(sends, send, "early", found=f"A message to the same recipient was delivered{EARLY}")
+    hinted(sends, send, "later")
+    assert [hint.message_id for hint in hints(sends, send)] == [MESSAGE, "later", "early"]

@@ -332,6 +332,14 @@ def test_a_newcomer_has_ten_to_decide_within_a_minute() -> None:
     assert traffic.WAITING_MAX >= 10
 
 
+def test_the_truth_can_be_asked_what_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        truth.main(["--help"])
+    told = " ".join(capsys.readouterr().out.split())
+    assert end.value.code == 0
+    assert "what really became of the demo's uncertain sends" in told and "NOTTWICE_HOME=" in told
+
+
 def test_the_truth_judges_what_people_decided_by_what_went_out() -> None:
     mails = [
         {"provider": "inboxili", "recipients": ["a@x"], "subject": f"Receipt {n}", "message_id": f"<m-{i}@x>"}

@@ -6,6 +6,7 @@ page, after the decisions; whoever decides should not look here first.
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 import urllib.request
@@ -96,13 +97,21 @@ def _mails(settings: Settings) -> list[dict[str, Any]]:
         return list(json.load(answer))
 
 
-def main() -> int:
+HOUSE = "Name the demo's house to it as to any command: NOTTWICE_HOME=... python -m worker.sandbox.truth"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print one line a send. 0 when it could be told, 2 when not, or for an argument; there are none but --help."""
+    about = str(__doc__).partition(": ")[2]
+    argparse.ArgumentParser("python -m worker.sandbox.truth", description=about, epilog=HOUSE).parse_args(
+        arguments
+    )
     try:
         settings = load()
         with visit(settings) as database:
             found = judged(database.run(_read, role=Role.AUDITOR), _mails(settings))
     except (LedgerError, OSError) as error:
-        sys.stderr.write(f"truth: {error}\n")
+        sys.stderr.write(f"truth: {error}\n{HOUSE}\n")
         return 2
     right = Counter(one.is_right for one in found)
     for one in found:
