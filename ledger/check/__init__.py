@@ -25,6 +25,7 @@ from ledger.errors import Misconfigured, Unavailable
 from ledger.running.processes import receiver
 from ledger.running.rehearsal import mistakes
 from ledger.settings import AlertSettings, Settings
+from ledger.sign_in.way_in import refuse_open_console
 from ledger.terminal import plain
 
 HEALTHY = "healthy"
@@ -41,7 +42,25 @@ def told(found: Sequence[Finding]) -> list[str]:
 
 
 def refused_at_a_start(settings: Settings) -> list[Finding]:
-    """By the sources as the file has them now. A receiver is asked, in a process of its own: it knows their kinds."""
+    """By the file as it is now: could a console and a receiver start with it?"""
+    return [*_no_way_in(settings), *_refused_by_a_receiver(settings)]
+
+
+def _no_way_in(settings: Settings) -> list[Finding]:
+    """Where people sign in. A warning: on a machine without a console its secrets need not be."""
+    try:
+        if settings.console.door is not None:
+            refuse_open_console(settings)
+    except Misconfigured as error:
+        what = plain(" ".join(str(error).split()), 1000)
+        return [
+            warning(Topic.CONFIGURATION, f"A console could not start here, so nobody could sign in: {what}")
+        ]
+    return []
+
+
+def _refused_by_a_receiver(settings: Settings) -> list[Finding]:
+    """One is asked, in a process of its own: it knows the kinds of sources."""
     if not settings.sources:
         return []
     try:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from ledger import check
 from ledger.cli import words
 from ledger.errors import Misconfigured
 from ledger.running import processes
@@ -134,6 +135,11 @@ def test_a_secret_that_could_be_guessed_is_refused_without_being_repeated(
     with pytest.raises(Misconfigured, match="shorter than 32 characters") as refused:
         processes.console(load())
     assert "sesame" not in str(refused.value) and ", line " in str(refused.value)
+    (found,) = check.refused_at_a_start(load())
+    assert found.level is check.Level.WARNING
+    assert found.what == f"A console could not start here, so nobody could sign in: {refused.value}"
+    monkeypatch.setenv(f"NOTTWICE_SECRET_{name}", LONG)
+    assert not check.refused_at_a_start(load())
 
 
 @pytest.mark.parametrize("secret", [f"{LONG}\n", f" {LONG}", "ä" * 40, f"{LONG}\x7f"])
