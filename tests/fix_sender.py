@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # pytest wants to be the first that imports a file of fixture
     from tests.fix_worker import Workshop
 
 Senders = Callable[..., Sender]
-LEASE_S = 2.0
+LEASE_S = 10.0  # no busy machine loses one
 WITHIN_S = 40.0  # for a machine that is busy with other tests
 POST = """
 [providers.post]
