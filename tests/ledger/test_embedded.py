@@ -37,7 +37,7 @@ if os.environ.get("KEEPS_THE_DEAD"):
     import ctypes
     ctypes.CDLL(None).prctl(36, 1)  # PR_SET_CHILD_SUBREAPER: orphans become ours, and we never wait for them
 from ledger.embedded import Cluster
-cluster = Cluster(sys.argv[1], settings={"fsync": "off"}, timeout_s=10)
+cluster = Cluster(sys.argv[1], settings={"fsync": "off"}, timeout_s=40)
 cluster.ensure()
 print("ready", flush=True)
 time.sleep(float(sys.argv[2]))
@@ -61,7 +61,7 @@ class Home:
 
     @property
     def cluster(self) -> Cluster:
-        return Cluster(self.path, settings=SETTINGS, timeout_s=10)
+        return Cluster(self.path, settings=SETTINGS, timeout_s=40)
 
     def start(self, *, then_sleep_s: float = 0, **environment: str) -> subprocess.Popen[str]:
         """A process that ensures the server, says so, and sleeps."""
