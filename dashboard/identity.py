@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 import streamlit as st
 
 from dashboard.house import House
-from dashboard.remembered import COOKIE
+from dashboard.remembered import COOKIE, OPENED
 from ledger.decisions.deciding import DECIDERS
 from ledger.errors import NotAdmitted
 from ledger.records import Person
@@ -127,9 +127,10 @@ def number() -> int:
 
 
 def choose(number: int) -> None:
-    """Act as another of the people from now on; what the one before had open or read is forgotten."""
+    """Act as another of the people from now on, from the top of the page; what the one before had open or read is forgotten."""
+    opened = int(st.session_state.get(OPENED, 0))
     st.session_state.clear()
-    st.session_state["person"] = number
+    st.session_state["person"], st.session_state[OPENED] = number, opened + 1
 
 
 # ── Either way ────────────────────────────────────────────────────────────────────────────────────────

@@ -5,6 +5,7 @@ from its top, which Streamlit leaves where it was scrolled to when something els
 from __future__ import annotations
 
 COOKIE = "nottwice_acts_as"
+OPENED = "opened_from_the_top"  # how often this session was shown a page from its top
 # Always the same word for word, so that the browser can be told to run this one and no other; the number stands beside.
 SCRIPT = (
     f"document.cookie = '{COOKIE}=' + Number(document.querySelector('[data-nt-number]').dataset.ntNumber)"

@@ -7,11 +7,12 @@ from typing import NoReturn
 import streamlit as st
 
 from dashboard import session
+from dashboard.remembered import OPENED
 from ledger.views import queue as views_queue
 from ledger.views.queue import Segment
 from ledger.views.review import Send
 
-PART, OPENED = "review_part", "review_opened"
+PART = "review_part"
 MOST = 200
 
 

@@ -122,3 +122,13 @@ def test_who_asked_a_second_person_is_not_told_of_as_still_deciding(app: App, ho
     captions = [one.value for one in bo.caption]
     assert ":material/visibility: Ana Soto has this open too." in captions, captions
     assert "asks you to agree" in " ".join(one.value for one in bo.markdown)
+
+
+def test_whoever_acts_as_the_other_person_sees_the_page_from_its_top(app: App, house: House) -> None:
+    """The way there is at its foot."""
+    (send,) = uncertain(house, "a")
+    at = opened(app, send, SUPPORT)
+    assert 'data-nt-opened="0"' in pages(at)
+    at.button(key="act_as_1").click().run()
+    assert not at.exception and 'data-nt-opened="1"' in pages(at)
+    assert at.session_state["person"] == ADMIN
