@@ -23,7 +23,8 @@ from ledger.cli import app
 from ledger.database import Database
 from ledger.embedded import Cluster
 from ledger.receiver.starting import main as receive
-from tests.fix_home import NOBODY_LISTENS, SECRET, SHOP, UNSAFE
+from tests import starts
+from tests.fix_home import HANGS_S, NOBODY_LISTENS, NOTTWICE, SECRET, SHOP, UNSAFE
 from worker.sandbox.__main__ import main as sandbox
 from worker.starting import main as work
 
@@ -36,6 +37,8 @@ READS_THE_FILE = (
 NEEDS_A_DATABASE = ("up", "demo", "migrate", "console", "status", "check", "retry", "prune")
 CHECKS_THE_SCHEMA = ("console", "status", "check", "retry", "prune")
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+STARTS = ("up", "demo", "check")  # ask other processes first
 
 
 @dataclass
@@ -54,20 +57,27 @@ class Desk:
     def config(self) -> Path:
         return self.home / "nottwice.toml"
 
-    def say(self, command: str) -> Said:
-        """What it said in one line, with its exit code."""
+    def say(self, command: str, *, here: bool = False) -> Said:
+        """What it said in one line, with its exit code. `here`: in this process, whatever it starts."""
         if command in BECOME:
             code = BECOME[command]()
             lines = self._capsys.readouterr().err.splitlines(keepends=True)
             return Said(code, "".join(line for line in lines if not line.startswith("{")))
+        if command in STARTS and not here:
+            return self._forked(command)
         done = CliRunner().invoke(app, [command, *ARGUMENTS.get(command, [])])
         # Findings are what `check` is for: they go to standard output.
         return Said(done.exit_code, done.stderr or (done.stdout if command == "check" else ""))
 
-    def refused(self, command: str) -> str:
+    def _forked(self, command: str) -> Said:
+        """As a process, which forks those that it asks whether they could start (see `tests.starts`)."""
+        done = starts.run([NOTTWICE, command], env=os.environ, timeout=HANGS_S)
+        return Said(done.returncode, done.stderr or (done.stdout if command == "check" else ""))
+
+    def refused(self, command: str, *, here: bool = False) -> str:
         """The one sentence; and that nothing runs and no server was made for it."""
         before = set(psutil.Process().children(recursive=True))
-        said = self.say(command)
+        said = self.say(command, here=here)
         assert said.code == 2, said
         assert said.words.count("\n") == 1 and "Traceback" not in said.words, said.words
         assert set(psutil.Process().children(recursive=True)) <= before
@@ -75,8 +85,15 @@ class Desk:
         return said.words
 
 
+@pytest.fixture(scope="session")
+def nest() -> None:
+    """There before anybody looks which processes there are."""
+    starts.run([NOTTWICE, "--version"], env=os.environ, timeout=HANGS_S)
+
+
 @pytest.fixture
 def desk(
+    nest: None,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -260,7 +277,7 @@ def test_a_server_that_is_too_old(desk: Desk, database_url: str, monkeypatch: py
     monkeypatch.setattr(schema, "VERSION_MIN", 99)
     monkeypatch.setenv("DATABASE_URL", database_url)
     for command in ("migrate", "up"):
-        assert "Not Twice needs 99 or newer." in desk.refused(command)
+        assert "Not Twice needs 99 or newer." in desk.refused(command, here=True)
 
 
 @pytest.mark.parametrize("command", CHECKS_THE_SCHEMA)
