@@ -102,11 +102,11 @@ def test_a_worker_keeps_crashing_on_one_event(chain: House) -> None:
     running: list[Running] = []
 
     def state() -> bool:
-        if running and running[-1].poll() is None:
-            return False
-        if running:
+        is_dead = bool(running) and running[-1].poll() is not None
+        if is_dead:
             chain.leases_run_out(running[-1])
-        running.append(chain.worker())
+        if is_dead or not running:
+            running.append(chain.worker())
         return chain.state(key) == "failed"
 
     until(state, within_s=3 * WITHIN_S)  # five processes, one after the other
