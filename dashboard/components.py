@@ -286,13 +286,13 @@ def age_caption(age_s: float, live: str) -> None:
 
 def zone() -> str:
     """In which zone a page's times are, the same for everybody, and how far the viewer's own clock is from it."""
-    minutes = -(st.context.timezone_offset or 0)  # the browser counts from here to UTC
-    apart = ahead(minutes)
+    apart = ahead()
     return f"times in UTC, yours is {apart}" if apart else "times in UTC"
 
 
-def ahead(minutes: int) -> str:
-    """`1:00 h ahead`, of a clock that is so many minutes from UTC; empty for one that is not."""
+def ahead() -> str:
+    """`1:00 h ahead`, or behind: the viewer's clock, as seen from UTC; empty where they are the same."""
+    minutes = -(st.context.timezone_offset or 0)  # the browser counts from here to UTC
     if not minutes:
         return ""
     return f"{abs(minutes) // 60}:{abs(minutes) % 60:02} h {'ahead' if minutes > 0 else 'behind'}"

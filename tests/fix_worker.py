@@ -21,14 +21,13 @@ from ledger import actions, inbox
 from ledger.database import Database
 from ledger.records import Delivery, Email, KindRules, Proposal, digest_of
 from ledger.settings import Settings, load
-from tests import starts
+from tests import leases, starts
 from worker import observer
 
 WITHIN_S = 40.0  # for a machine that is busy with other tests
 WRITER = uuid4()
 LEASE_S, SWEEP_S, GRACE_S = 10.0, 0.5, 1.0  # no busy machine loses a lease; those of the dead run out by hand
 POLL_S, PATIENCE_S = 0.02, 0.2
-HELD_BY = "WHERE claimed_by IN (SELECT id FROM nottwice.workers WHERE pid = :pid)"
 
 CONFIGURATION = """
 [sources.shop]
@@ -184,12 +183,7 @@ class Workshop:
 
     def leases_run_out(self, of: Process) -> None:
         """What time does to all that one holds who is dead or stands still; the sweep was here just now."""
-        for table in ("events", "actions"):
-            self.run(
-                f"UPDATE nottwice.{table} SET lease_until = now() - interval '1 s' {HELD_BY}",
-                pid=of.popen.pid,
-            )
-        self.run("UPDATE nottwice.maintenance SET last_at = now(), resume_at = now() WHERE duty = 'sweep'")
+        self.database.run(lambda tx: leases.run_out(tx, of.popen.pid))
 
     def cut(self) -> None:
         """Cut every connection of a worker to this database."""

@@ -44,13 +44,9 @@ def _signed_in(found: Admitted) -> None:
 
 def _zone() -> None:
     """Times on every page are the same for everybody, so that two people who talk about one mean the same moment."""
-    apart = components.ahead(-(st.context.timezone_offset or 0))  # the browser counts from here to UTC
     zone = named(st.context.timezone or "this machine").replace(" ", ", ")  # Europe, Berlin
-    told = (
-        f" Your clock, that of {zone}, is {apart}{' of it' if apart.endswith('ahead') else ''}."
-        if apart
-        else ""
-    )
+    apart = components.ahead()
+    told = f" Your clock, that of {zone}, is {apart}." if apart else ""
     st.markdown(harmless(f"All times are in UTC.{told}"))
 
 

@@ -16,7 +16,7 @@ from ledger.decisions import settle
 from ledger.errors import NotNow
 from ledger.evidence.known_messages import other_send
 from ledger.evidence.message_ids import bare, meeting_key
-from ledger.evidence.rests import EARLY
+from ledger.evidence.rests import is_early
 from ledger.records import Act, Decision, Seen, Settled
 
 LOOKED_AT = "A hint on this page"  # what an adopter looked at, for the audit
@@ -70,7 +70,7 @@ def hints(tx: Transaction, action_id: int) -> tuple[Hint, ...]:
         key = meeting_key(row.message_id)
         if key not in found and not _is_elsewhere(tx, action_id, row):
             found[key] = Hint(row.id, row.source, row.found, row.message_id, row.observed_at)
-    return tuple(sorted(found.values(), key=lambda hint: hint.found.endswith(EARLY)))
+    return tuple(sorted(found.values(), key=lambda hint: is_early(hint.found)))
 
 
 def shared(tx: Transaction, action_id: int) -> tuple[Hint, ...]:

@@ -78,7 +78,12 @@ def _add(rest: Rest, row: sa.Row[Any]) -> None:
         return
     rest.messages.setdefault(row.key, row.message_id)
     rest.rivals.update(row.rivals)
-    rest.early &= row.found.endswith(EARLY)
+    rest.early &= is_early(row.found)
+
+
+def is_early(found: str) -> bool:
+    """Whether the message that a hint found was there before our request left."""
+    return found.endswith(EARLY)
 
 
 def against_sent(rest: Rest) -> str:

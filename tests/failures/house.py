@@ -26,7 +26,7 @@ from ledger.database import Database
 from ledger.events import recovery
 from ledger.settings import Settings, load
 from ledger.simulated import simulate
-from tests import starts
+from tests import leases, starts
 from tests.ports import free_ports
 from tests.starts import Running
 
@@ -83,7 +83,6 @@ allow_unsafe = true
 TABLES = """
 CREATE TABLE public.effects (id bigint GENERATED ALWAYS AS IDENTITY, event_key text NOT NULL, run_by int NOT NULL);
 """
-WORKER = "SELECT id FROM nottwice.workers WHERE pid = :pid"
 
 
 def until(look: Callable[[], T], within_s: float = WITHIN_S) -> T:
@@ -153,13 +152,7 @@ class House:
 
     def leases_run_out(self, of: Running) -> None:
         """What time does to all that one holds who is dead or stands still; the sweep was here just now."""
-        with self.database.transaction() as tx:
-            for table in ("events", "actions"):
-                ended = f"UPDATE nottwice.{table} SET lease_until = now() - interval '1 s'"
-                tx.execute(f"{ended} WHERE claimed_by IN ({WORKER})", pid=of.pid)
-            tx.execute(
-                "UPDATE nottwice.maintenance SET last_at = now(), resume_at = now() WHERE duty = 'sweep'"
-            )
+        self.database.run(lambda tx: leases.run_out(tx, of.pid))
 
     def worker(self, *, fault: str = "", idle: bool = False) -> Running:
         """A worker that has said that it started; an idle one has no handlers and only sweeps."""
