@@ -6,21 +6,13 @@ import time
 from functools import partial
 from statistics import median
 
+from tests.benchmarks.drain import EMPTY, HANDLERS
 from tests.benchmarks.report import Round, compare
 from tests.benchmarks.stage import Stage
 
 SECONDS = 15
 SETTLE_S = 5.0  # what a worker does once after its start
 LIMIT_CORES = 0.01
-HANDLERS = """
-from worker.handlers import Handlers
-
-handlers = Handlers()
-
-@handlers.apply("shop", "sale")
-def sale(tx, event, propose):
-    pass
-"""
 STATEMENTS = b"""
 SELECT coalesce(sum(calls), 0) FROM pg_stat_statements s JOIN pg_roles r ON r.oid = s.userid
 WHERE r.rolname = 'nottwice_worker' AND query NOT ILIKE ALL (ARRAY['begin%', 'commit%', 'set %'])
@@ -41,7 +33,7 @@ def _peer(stage: Stage, queue: str) -> float:
 def _ours(stage: Stage, statements: list[float]) -> float:
     with stage.database() as name, stage.connect(name) as watch:
         watch.execute(b"CREATE EXTENSION pg_stat_statements")
-        with stage.worker(name, HANDLERS) as worker:
+        with stage.worker(name, HANDLERS.format(body=EMPTY)) as worker:
             time.sleep(SETTLE_S)
             watch.execute(b"SELECT pg_stat_statements_reset()")
             started, used = time.perf_counter(), sum(worker.cpu_times()[:2])

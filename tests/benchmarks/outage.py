@@ -21,6 +21,7 @@ import uvicorn
 from ledger import actions
 from ledger.database import Database
 from ledger.records import Email, KindRules, Proposal
+from tests.benchmarks.drain import EMPTY, HANDLERS
 from tests.benchmarks.report import say
 from tests.benchmarks.stage import CONFIGURATION, Stage, wait_until
 from tests.ports import free_ports
@@ -31,7 +32,6 @@ from worker.sandbox.store import Store
 SENDS, AWAY_S, PER_S = 500, 60.0, 20
 LIMIT = 5.0  # in a hundred, of the tries after the first round
 KEY = "am-key"
-HANDLERS = "from worker.handlers import Handlers\n\nhandlers = Handlers()\n"
 PROVIDER = """
 [providers.post]
 kind = "agentmail"
@@ -112,7 +112,7 @@ def outage(stage: Stage) -> dict[str, object]:
     ):
         propose(ledger, SENDS)
         began = time.perf_counter()
-        with stage.worker(name, HANDLERS, configuration), stage.connect(name) as watch:
+        with stage.worker(name, HANDLERS.format(body=EMPTY), configuration), stage.connect(name) as watch:
             took_s = _until_settled(watch) - began
             (sent,) = watch.execute(
                 b"SELECT count(*) FROM nottwice.actions WHERE state = 'sent'"

@@ -11,6 +11,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count
@@ -170,12 +171,13 @@ class Stage:
 def _until_started(process: subprocess.Popen[str]) -> None:
     """Then its log is read away, so that it never waits for a reader."""
     assert process.stderr is not None
-    log = process.stderr
+    log, said = process.stderr, deque[str](maxlen=20)
     for line in log:
         if '"started"' in line:
             break
+        said.append(line)
     else:
-        raise RuntimeError("the worker did not start")
+        raise RuntimeError(f"the worker did not start; it said:\n{''.join(said)}")
     threading.Thread(target=lambda: [None for _ in log], daemon=True).start()
 
 
