@@ -161,15 +161,17 @@ class Daemon:
             self._read_again()
         self._maintenance.run_due(self._told)
         self._executor.drop_overdue()
-        begun = self._begin() if self._stirred else 0
+        begun, poll_s = self._begin() if self._stirred else 0, self._settings.worker.poll_s
         if begun:
             self._fruitless = 0
-        elif self._executor.wait_for_a_lane(self._settings.worker.poll_s):
+        elif self._executor.wait_for_a_lane(poll_s) or self._executor.wait_while(
+            self._sender.lacks_room, poll_s
+        ):
             self._stir()
         elif self._has_room():
             self._wait_for_work()
         else:
-            self._executor.wait(self._settings.worker.poll_s)
+            self._executor.wait(poll_s)
 
     def _begin(self) -> int:
         """Claim and start what there is room for; returns how many events and calls."""
@@ -187,7 +189,10 @@ class Daemon:
         return bool(self._executor.kinds_with_room or self._sender.accounts_with_room)
 
     def _wait_for_work(self) -> None:
-        """One statement that returns as soon as something is due. Told of work that is then not there, rest first."""
+        """One statement that returns as soon as something is due. Told of work that is then not there, rest first.
+
+        Beside calls that leave no room it only looks: it would not hear when one ends.
+        """
         w, kinds, accounts = (
             self._settings.worker,
             self._executor.kinds_with_room,
@@ -195,8 +200,9 @@ class Daemon:
         )
         if self._fruitless:
             self._executor.wait(min(w.patience_s, AGAIN_S * 2 ** min(self._fruitless, 10)))
+        patience_s = 0.0 if self._sender.lacks_room() else w.patience_s
         told = self._own.run(
-            lambda tx: workers.wait_for_work(tx, kinds, accounts, patience_s=w.patience_s, pause_s=w.poll_s)
+            lambda tx: workers.wait_for_work(tx, kinds, accounts, patience_s=patience_s, pause_s=w.poll_s)
         )
         self._stirred, self._told = told.due, None if told.due else told.duties
         self._fruitless = self._fruitless + 1 if told.due else 0

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from ledger import faults, work
@@ -86,6 +86,11 @@ class Executor:
                 one.claimed.in_lane and one.stage is not Stage.SLOW for one in self._in_hand.values()
             )
             return ends_soon and (self._changed.wait(timeout_s) or True)
+
+    def wait_while(self, is_so: Callable[[], bool], timeout_s: float) -> bool:
+        """Until something moves on, as long as that is so; whether it was and something has."""
+        with self._changed:
+            return is_so() and self._changed.wait(timeout_s)
 
     def tell(self) -> None:
         """Wake who waits: something beside the events has moved on."""

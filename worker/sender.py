@@ -108,6 +108,10 @@ class Sender:
             return ()
         return tuple(account for account, most in self._most.items() if self._under_way[account] < most)
 
+    def lacks_room(self) -> bool:
+        """Whether the calls of an account leave it no room: its next action can be taken as soon as one ends."""
+        return not self._stopping and len(self.accounts_with_room) < len(self._most)
+
     def stop(self) -> None:
         """Begin nothing new: what is claimed but not started is handed back."""
         self._stopping = True

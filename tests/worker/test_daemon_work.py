@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Callable
 from itertools import pairwise
 
 from ledger.retry import event_delay_s
-from tests.fix_worker import Workshop
+from tests.fix_sandbox import Sandbox
+from tests.fix_worker import PROVIDER, Workshop
 
 SALE = """
 @handlers.apply("shop", "sale")
@@ -33,6 +35,18 @@ def test_a_worker_does_what_is_due_and_what_comes(workshop: Workshop) -> None:
     workshop.until("SELECT count(*) = 61 FROM public.effects")
     assert sorted(workshop.effects()) == sorted(f"sale {n}" for n in first + second)
     assert set(workshop.states()) == {"completed"}
+
+
+def test_the_next_send_goes_as_soon_as_the_call_before_has_ended(
+    workshop: Workshop, sandbox: Sandbox, propose_one: Callable[..., int]
+) -> None:
+    """Not when the worker looks for work again: that would be patience for each, and more than the deadline for all."""
+    for n in range(8):
+        propose_one(f"receipt:{n}")
+    more = PROVIDER.format(url=sandbox.url, timeout_s=20.0)
+    workshop.start(SALE, worker="send_slots = 1", more=more, patience_s=10.0)
+    workshop.until("SELECT bool_and(state = 'sent') FROM nottwice.actions")
+    assert len(sandbox.mails) == 8
 
 
 def test_four_workers_share_sixty_events(workshop: Workshop) -> None:
