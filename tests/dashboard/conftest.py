@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 import pytest
 from streamlit import config
+from streamlit.components.v2 import manifest_scanner
 from streamlit.testing.v1 import AppTest
 from streamlit.util import calc_hash
 
@@ -15,6 +17,10 @@ from dashboard import session
 from tests.browser.stage import CONFIGURATION, HOUSE
 
 App = Callable[..., AppTest]
+
+# Each AppTest looks anew which installed packages bring components, and reads all their metadata four times: two
+# thirds of what a page costs, and always the same answer. A server does it once, at its start.
+manifest_scanner.scan_component_manifests = cache(manifest_scanner.scan_component_manifests)
 
 
 @contextmanager
