@@ -4,49 +4,51 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
-import sys
 import urllib.request
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 from urllib.parse import quote
 
 import pytest
-from click.testing import Result
-from typer.testing import CliRunner
 
-from ledger.cli import app
 from ledger.simulated import simulate
 from ledger.simulated.examples import message_received
+from tests import starts
 from tests.failures.house import CONFIG, WITHIN_S, House, until
+from tests.fix_home import NOTTWICE
+from tests.starts import Running
 
 LINES = 650  # more than three batches
 
-CatchUp = Callable[..., Result]
+
+@dataclass(frozen=True)
+class Done:
+    exit_code: int
+    output: str
 
 
-@contextmanager
-def begun(chain: House, *arguments: str, **environment: str) -> Iterator[subprocess.Popen[str]]:
-    process = subprocess.Popen(
-        [sys.executable, "-m", "ledger.cli", "catch-up", *arguments],
-        env=chain.environment | environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    with process:
-        yield process
+CatchUp = Callable[..., Done]
+
+
+def begun(
+    chain: House, *arguments: str, **environment: str
+) -> AbstractContextManager[tuple[Running, TextIO]]:
+    """The command as a process, and what it says; it forks its own two processes (see `tests.starts`)."""
+    return starts.telling([NOTTWICE, "catch-up", *arguments], env=chain.environment | environment)
 
 
 @pytest.fixture
 def catch_up(chain: House) -> CatchUp:
-    """The command in this process, as it costs less to start; its own two processes are real."""
+    """The command, to its end."""
 
-    def run(*arguments: str, **environment: str) -> Result:
-        return CliRunner().invoke(app, ["catch-up", *arguments], env=chain.environment | environment)
+    def run(*arguments: str, **environment: str) -> Done:
+        with begun(chain, *arguments, **environment) as (process, said):
+            output = said.read()
+            return Done(process.wait(WITHIN_S), output)
 
     return run
 
@@ -72,13 +74,13 @@ def test_a_file_that_was_stopped_twice_is_taken_in_whole_and_once(
 
     may_go = chain.home / "go"
     held = f"receiver.before_commit=file:{may_go}@2"
-    with begun(chain, "shop", "--file", str(file), "--go", NOTTWICE_FAULT=held) as process:
-        assert process.stdout is not None
-        assert '"receiver.before_commit"' in process.stdout.readline(), "the third batch waits for its commit"
+    with begun(chain, "shop", "--file", str(file), "--go", NOTTWICE_FAULT=held) as (process, told):
+        assert '"receiver.before_commit"' in told.readline(), "the third batch waits for its commit"
         process.send_signal(signal.SIGINT)
         may_go.touch()
-        said = process.stdout.read()
-    assert process.returncode == 1 and "Went on after line 200." in said and "Stopped." in said, said
+        said = told.read()
+        assert process.wait(WITHIN_S) == 1, said
+    assert "Went on after line 200." in said and "Stopped." in said, said
 
     whole = catch_up("shop", "--file", str(file), "--go")
     assert whole.exit_code == 0, whole.output

@@ -6,12 +6,12 @@ import os
 import pwd
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from itertools import count
 from pathlib import Path
+from typing import TextIO
 
 import psycopg
 import pytest
@@ -22,6 +22,7 @@ from ledger.database import Database
 from ledger.embedded import Cluster
 from ledger.errors import Misconfigured, Unavailable, WrongSchema
 from ledger.records import Role
+from tests import starts
 
 OURS = [path.name for path in sorted(schema.sql_folder().glob("*.sql"))]
 DEBIAN = Path("/usr/lib/postgresql/15/bin")
@@ -52,17 +53,15 @@ def test_applies_every_file_once(empty_url: str) -> None:
     assert schema.migrate(empty_url) == []
 
 
-def test_five_processes_at_once_apply_each_file_once(empty_url: str) -> None:
-    started = [_migrate_elsewhere(empty_url) for _ in range(5)]
-    assert sum(_printed(process) for process in started) == len(OURS)
+def test_five_processes_at_once_apply_each_file_once(empty_url: str, tmp_path: Path) -> None:
+    assert sum(_migrated_elsewhere(tmp_path, *[empty_url] * 5)) == len(OURS)
     _check(empty_url)
 
 
-def test_three_databases_of_one_server_at_once(cluster: Cluster) -> None:
+def test_three_databases_of_one_server_at_once(cluster: Cluster, tmp_path: Path) -> None:
     """Roles are the server's: all set-ups change the same rows of its catalogs."""
     with _empty(cluster.url()) as one, _empty(cluster.url()) as two, _empty(cluster.url()) as three:
-        started = [_migrate_elsewhere(url) for url in (one, two, three)]
-        assert [_printed(process) for process in started] == [len(OURS)] * 3
+        assert _migrated_elsewhere(tmp_path, one, two, three) == [len(OURS)] * 3
 
 
 def test_an_edited_file_is_refused_by_name(empty_url: str, app_sql: Path) -> None:
@@ -189,16 +188,19 @@ def _step_into_every_role(url: str | sa.URL) -> None:
         database.close()
 
 
-def _migrate_elsewhere(url: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-c", MIGRATE, url], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+def _migrated_elsewhere(folder: Path, *urls: str) -> list[int]:
+    """How many files each of so many processes at once applied."""
+    script = folder / "migrate.py"
+    script.write_text(MIGRATE)
+    with ExitStack() as together:
+        begun = [together.enter_context(starts.telling([script, url], env=os.environ)) for url in urls]
+        return [_printed(*one) for one in begun]
 
 
-def _printed(process: subprocess.Popen[str]) -> int:
-    out, errors = process.communicate(timeout=60)
-    assert process.returncode == 0, errors
-    return int(out)
+def _printed(process: starts.Running, told: TextIO) -> int:
+    said = told.read()
+    assert process.wait(60) == 0, said
+    return int(said)
 
 
 @contextmanager

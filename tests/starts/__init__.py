@@ -13,13 +13,16 @@ from __future__ import annotations
 import os
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TextIO
 
 from tests.starts.process import Nest, Process
 
-__all__ = ["Running", "close", "run", "start"]
+__all__ = ["Running", "close", "run", "start", "telling"]
 
+ENDS_WITHIN_S = 40.0  # a deadline on a busy machine, not a duration
 Command = Sequence[str | Path]
 Running = Process | subprocess.Popen[bytes]
 
@@ -65,6 +68,22 @@ def run(command: Command, *, env: Mapping[str, str], timeout: float) -> subproce
         said.seek(0)
         told.seek(0)
         return subprocess.CompletedProcess(command, code, said.read().decode(), told.read().decode())
+
+
+@contextmanager
+def telling(command: Command, *, env: Mapping[str, str]) -> Iterator[tuple[Running, TextIO]]:
+    """It, and what it says on both its streams as it says it; nothing is on its stdin. At the end it is waited for."""
+    said, its_end = os.pipe()
+    with Path(os.devnull).open() as void, os.fdopen(said, errors="replace") as told:
+        try:
+            process = start(command, env=env, stdin=void.fileno(), stdout=its_end, stderr=its_end)
+        finally:
+            os.close(its_end)
+        try:
+            yield process, told
+            process.wait(ENDS_WITHIN_S)
+        finally:
+            process.kill()
 
 
 def close() -> None:
