@@ -77,7 +77,7 @@ class Snapshot:
 SNAPSHOT = """
 WITH handled AS (SELECT DISTINCT unnest(handles) AS pair FROM nottwice.workers WHERE kind = 'worker'),
 pending AS (
-    SELECT source, type, n, due_at, NOT EXISTS (SELECT FROM handled)
+    SELECT source, type, n, due_at, NOT EXISTS (SELECT FROM nottwice.workers WHERE kind = 'worker')
            OR EXISTS (SELECT FROM handled h WHERE h.pair = p.source || ' ' || p.type) AS handled
     FROM nottwice.pending_kinds() AS p),
 claims AS (

@@ -102,7 +102,8 @@ WITH handled AS (
 ), pending AS (
     SELECT source || ' ' || type AS pair, n, due_at FROM {pending}
 ), judged AS (
-    SELECT n, due_at, NOT EXISTS (SELECT FROM handled) OR EXISTS (SELECT FROM handled h WHERE h.pair = p.pair) AS handled
+    SELECT n, due_at, NOT EXISTS (SELECT FROM nottwice.workers WHERE kind = 'worker')
+           OR EXISTS (SELECT FROM handled h WHERE h.pair = p.pair) AS handled
     FROM pending p
 ), alive AS (  -- one that was killed and started again is one
     SELECT kind, count(*) AS n FROM nottwice.workers w

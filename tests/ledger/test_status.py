@@ -7,7 +7,7 @@ from uuid import uuid4
 
 import pytest
 
-from ledger import actions, inbox, work, workers
+from ledger import actions, inbox, views, work, workers
 from ledger.database import Database, Transaction
 from ledger.figures import refusals
 from ledger.figures.refusals import Refusal
@@ -112,6 +112,17 @@ def test_work_that_waits_for_the_first_worker_is_seen_to_wait(database: Database
         put_back(tx, "k", 90)
         found = status(tx)
     assert found["oldest_pending_s"] >= 90 and found["unhandled"] == 0
+
+
+def test_workers_without_any_handler_handle_nothing(database: Database) -> None:
+    """As its page says of each event then; a house that was started without handlers shall hear of it."""
+    with database.transaction() as tx:
+        workers.register(tx, Worker(uuid4(), "w-1", ()))
+        accept(tx, delivery("k"))
+        put_back(tx, "k", 90)
+        found, seen = status(tx), views.snapshot(tx, silent_s=60)
+    assert (found["unhandled"], found["oldest_pending_s"]) == (1, 0)
+    assert (seen.unhandled, seen.oldest_pending_s) == (1, 0)
 
 
 def test_a_lease_that_ran_out_is_counted_for_both(database: Database) -> None:
