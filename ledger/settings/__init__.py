@@ -11,8 +11,9 @@ environment variables or files that hold them.
 from __future__ import annotations
 
 import json
+import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -62,6 +63,8 @@ __all__ = [
     "load",
 ]
 
+NEAR = 0.75  # of 1: acm and acme, acem and acme; no two names that only begin alike
+NUMBER = re.compile(r"\d+")
 ADDRESSES = ("base_url", "log_url", "public_url")
 
 Login = Literal["receiver", "worker", "console", "owner"]
@@ -148,12 +151,13 @@ class Settings(Tables):
         """Raises Misconfigured for a name nearly like one that sources or [retention.namespaces] have.
 
         Any other name is allowed, as a kind is without a table of its own: an application may have namespaces that no
-        source brings anything into.
+        source brings anything into. One that differs only in its numbers (tenant-1, tenant-12) is no slip of the pen.
         """
         known = {source.namespace for source in self.sources.values()} | {*self.retention.namespaces}
         if not isinstance(namespace, str) or namespace in known:
             return
-        if close := get_close_matches(namespace, sorted(known), n=1):
+        others = sorted(known - _siblings(namespace, known))
+        if close := get_close_matches(namespace, others, n=1, cutoff=NEAR):
             raise Misconfigured(
                 f"Nothing is configured of the namespace {namespace!r}; did you mean {close[0]}? If not, add "
                 f"[retention.namespaces.{namespace}], empty or not, to {self.config or 'the configuration'}. Nothing was proposed."
@@ -217,6 +221,11 @@ class Settings(Tables):
             pre_ping=pre_ping,
             prepare=prepare and (self.database.direct or not self.database_url),
         )
+
+
+def _siblings(name: str, known: Iterable[str]) -> set[str]:
+    """Those of the known that are the same but for their numbers."""
+    return {one for one in known if NUMBER.sub("0", one) == NUMBER.sub("0", name)}
 
 
 def load(path: Path | None = None) -> Settings:

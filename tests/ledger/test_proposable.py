@@ -106,7 +106,7 @@ def test_an_event_that_there_is_may_be_named(application: Application) -> None:
 def test_a_namespace_nearly_like_a_configured_one_is_a_slip(application: Application, tmp_path: Path) -> None:
     named = (
         tmp_path / "nottwice.toml"
-    ).read_text() + "[retention.namespaces.acme]\n[retention.namespaces.beta-eu]\n"
+    ).read_text() + "[retention.namespaces.acme]\n[retention.namespaces.tenant-1]\n"
     (tmp_path / "nottwice.toml").write_text(named)
     application.settings = load(tmp_path / "nottwice.toml")
     connection = application.psycopg()
@@ -114,6 +114,9 @@ def test_a_namespace_nearly_like_a_configured_one_is_a_slip(application: Applica
         application.propose(connection, namespace="acm")
     assert application.propose(connection, namespace="acme").created
     assert application.propose(connection, namespace="globex").created, "one that is near to none is allowed"
+    assert application.propose(connection, namespace="tenant-12").created, "another number is another tenant"
+    with pytest.raises(Misconfigured, match=r"'tennant-12'; did you mean tenant-1\?"):
+        application.propose(connection, namespace="tennant-12")
 
 
 def test_a_key_that_another_kind_has_says_which_stands(application: Application) -> None:
