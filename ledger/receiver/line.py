@@ -7,6 +7,7 @@ third of the event loop's time.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 GO_ON = b"HTTP/1.1 100"  # is waited for, so it is not held
@@ -15,8 +16,9 @@ GO_ON = b"HTTP/1.1 100"  # is waited for, so it is not held
 class Line:
     """A transport that holds what is written until the answer is whole, or the line is closed."""
 
-    def __init__(self, transport: asyncio.Transport) -> None:
-        self._transport = transport
+    def __init__(self, transport: asyncio.Transport, listens_on: Callable[[], bool]) -> None:
+        """`listens_on`: whether what the other side still says is read, although it is to be closed."""
+        self._transport, self._listens_on = transport, listens_on
         self._held: list[bytes] = []
         self.is_closing = transport.is_closing  # asked several times a request
 
@@ -37,8 +39,11 @@ class Line:
         self._transport.write_eof()
 
     def close(self) -> None:
-        self.flush()
-        self._transport.close()
+        if self._listens_on():
+            self.end()
+        else:
+            self.flush()
+            self._transport.close()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._transport, name)

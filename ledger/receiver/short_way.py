@@ -33,13 +33,16 @@ class ShortWayProtocol(OfferedProtocol):
         self._body: list[bytes] = []
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        self._line = Line(transport)
+        self._line = Line(transport, self._listens_on)
         super().connection_made(cast("asyncio.Transport", self._line))
         self._idleness = Idleness(self.loop, self.timeout_keep_alive, self.timeout_keep_alive_handler)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._idleness.stop()
         super().connection_lost(exc)
+
+    def _listens_on(self) -> bool:
+        return False
 
     def _unset_keepalive_if_required(self) -> None:
         """In place of uvicorn's timer."""

@@ -162,6 +162,16 @@ class Protocol(ShortWayProtocol):
             self.transport.write(answer)
         self._listen_on()
 
+    def _listens_on(self) -> bool:
+        """Where it is to be closed behind an answer that was given ahead of the end of the body."""
+        cycle = self._running
+        if self._is_over or cycle is None or not (cycle.response_complete and cycle.more_body):
+            return False
+        self._is_over = True
+        self._head_came()
+        self._await_head()
+        return True
+
     def _listen_on(self) -> None:
         """Nothing more is said. Closed at once, whoever still writes would lose the answer (RFC 9112, 9.6)."""
         if self.cycle is not None and not self.cycle.response_complete:

@@ -184,6 +184,17 @@ def test_who_still_writes_hears_why_it_is_turned_away(door: Door) -> None:
     assert door.receiver.notes("log") == []
 
 
+def test_who_still_writes_a_refused_body_hears_it_too(door: Door) -> None:
+    """A sender that wants the line closed, as urllib does, and writes all before it listens."""
+    head = fix.head(fix.shop(EVENT), "Content-Length: 20000000", "Connection: close")
+    with line(door.receiver) as opened:
+        opened.sendall(head)
+        assert opened.recv(12) == b"HTTP/1.1 413"
+        for _ in range(100):
+            opened.sendall(b"a" * 100_000)
+        assert everything(opened).endswith(b"not accepted\n")
+
+
 def test_header_fields_that_are_sent_twice(door: Door) -> None:
     """They are one list (RFC 9110, 5.3), whoever reads it: of signatures, one of which must be right; of words."""
     twice = ["X-Shop-Signature: v1=" + "0" * 64, f"Content-Length: {len(EVENT)}"]
