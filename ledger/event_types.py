@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from difflib import get_close_matches
 
+TYPE_BYTES_MAX = 200  # a type stands in an index, whose entries are limited to some 2,700 bytes
 OURS = "nottwice"  # the source of what the ledger tells; no source of a user's may have the name
 ACTION_SENT = "action.sent"  # sql/0024_applications.sql makes it, for kinds with `tell_when_sent`
 

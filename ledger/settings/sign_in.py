@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 
 from ledger.records import Role
 from ledger.settings.addresses import is_page
-from ledger.settings.types import Name, Seconds, Table, wrong
+from ledger.settings.types import Name, Seconds, Table, Text, wrong
 
 HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", re.ASCII)  # a token, RFC 9110 section 5.1
 DISCOVERY = "/.well-known/openid-configuration"  # OpenID Connect Discovery 1.0, section 4
@@ -69,9 +69,9 @@ class RolesSettings(Table):
     """`[console.roles]`: who comes in as what. The e-mail address goes first, then the first group in the order of the
     file, then the domain. Whom nothing fits has no role, and does not come in."""
 
-    emails: dict[Name, Role] = Field(default={})
+    emails: dict[Text, Role] = Field(default={})
     groups: dict[Name, Role] = Field(default={})
-    domains: dict[Name, Role] = Field(default={})
+    domains: dict[Text, Role] = Field(default={})
 
     @model_validator(mode="after")
     def _can_be_met(self) -> Self:
@@ -98,7 +98,7 @@ class SignInSettings(Table):
     cookie_secret: Name  # the name of a secret, with which cookies are signed: 32 characters or more
     redirect_url: Name  # this console's own address, ending in /oauth2callback
     scope: Name = "openid email profile"
-    email_domains: tuple[Name, ...] = ()  # addresses of others are refused, whatever role they would have
+    email_domains: tuple[Text, ...] = ()  # addresses of others are refused, whatever role they would have
     groups_claim: Name = "groups"  # a list of texts, or one text
     # Which claim says that the address is verified; "" where the provider has none: then no address gives a role.
     verified_claim: str = "email_verified"
@@ -153,7 +153,7 @@ class ProxySettings(Table):
     email_header: Name = "X-Forwarded-Email"
     name_header: Name = "X-Forwarded-Preferred-Username"
     groups_header: Name = "X-Forwarded-Groups"  # with commas between
-    email_domains: tuple[Name, ...] = ()
+    email_domains: tuple[Text, ...] = ()
     sign_out_url: str = ""  # the proxy's, such as /oauth2/sign_out
 
     @model_validator(mode="after")

@@ -7,7 +7,8 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from ledger.settings.types import Name, Seconds, Table, wrong
+from ledger.event_types import TYPE_BYTES_MAX
+from ledger.settings.types import UNCLEAR, Name, PositiveSeconds, Table, is_clear, wrong
 
 Coded = Literal["refused", "plain", "coded"]  # refused, or which of its two forms is signed
 What = Literal["sent", "delivered", "bounced", "complained", "rejected"]
@@ -18,6 +19,7 @@ HEADERS = (
     *("signature_header", "timestamp_header", "key_header", "type_header", "delivery_header"),
     "subscription_header",
 )
+TYPES = ("type_constant", "type_otherwise")
 EMPTY_PART = "has an empty part; write names with dots, as in data.object.id"
 PATHS = (*BODY_PATHS, "subscription_path", *NOTICE_PATHS)
 LISTS_OF_PATHS = ("ignored_members", "key_with", "json_inside")
@@ -72,9 +74,9 @@ class SourceSettings(Table):
     namespace: Name = Field(default="", validate_default=False)
     secrets: tuple[Name, ...] = Field(min_length=1)
     success_status: Literal[200, 202, 204] | None = None
-    ignored_types: tuple[str, ...] = ()
-    ignored_members: tuple[str, ...] = ()  # differ between honest retries, so they are no conflict
-    tolerance_s: Seconds = 300.0  # how old or how far ahead a signed timestamp may be
+    ignored_types: tuple[Name, ...] = ()
+    ignored_members: tuple[Name, ...] = ()  # differ between honest retries, so they are no conflict
+    tolerance_s: PositiveSeconds = 300.0  # how old or how far ahead a signed timestamp may be
     coded: Coded | None = None  # what becomes of a compressed body, where it is not as its kind is known for
     # Events of the namespace with the same value there are worked one at a time, in the order of their acceptance:
     ordering_path: str = ""
@@ -138,6 +140,12 @@ class SourceSettings(Table):
         for name in ("ordering_path", *PATHS):
             if not all((self.path(name) or "-").split(".")):
                 raise wrong(name, EMPTY_PART)
+        for name in TYPES:
+            if len(getattr(self, name).encode()) > TYPE_BYTES_MAX:
+                raise wrong(name, f"is longer than {TYPE_BYTES_MAX} bytes, which no type may be")
+        for name in ("signature_prefix", *TYPES):
+            if not is_clear(getattr(self, name)):
+                raise wrong(name, UNCLEAR)
         for name in LISTS_OF_PATHS:
             if not all(all(path.split(".")) for path in getattr(self, name)):
                 raise wrong(name, EMPTY_PART)

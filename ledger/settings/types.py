@@ -6,7 +6,7 @@ import re
 from ipaddress import ip_address
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
 SPAN_DAYS_MAX = 36_500  # a hundred years; beyond the calendar's end a time cannot be reckoned with
@@ -16,7 +16,6 @@ Seconds = Annotated[float, Field(ge=0, le=SPAN_S_MAX, allow_inf_nan=False)]
 PositiveSeconds = Annotated[float, Field(gt=0, le=SPAN_S_MAX, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1, le=COUNT_MAX)]
 Number = Annotated[int, Field(ge=0, le=COUNT_MAX)]
-Name = Annotated[str, Field(min_length=1, max_length=200)]
 
 
 class Table(BaseModel):
@@ -31,6 +30,22 @@ def wrong(name: str | tuple[str, ...], what: str) -> PydanticCustomError:
     return PydanticCustomError("wrong", "{what}", {"what": what, "inner": inner})
 
 
+UNCLEAR = "begins or ends with a blank, or has a sign that cannot be seen"
+
+
+def is_clear(text: str) -> bool:
+    """Whether people see all of it: no blank at an end, nothing without a shape, no NUL, which no column holds."""
+    return text == text.strip() and text.isprintable()
+
+
+def _name(text: str) -> str:
+    if not is_clear(text):
+        raise wrong((), UNCLEAR)
+    return text
+
+
+Text = Annotated[str, Field(min_length=1, max_length=200)]
+Name = Annotated[Text, AfterValidator(_name)]
 HOST = re.compile(r"[A-Za-z0-9_-]{1,63}(\.[A-Za-z0-9_-]{1,63})*\.?", re.ASCII)
 
 

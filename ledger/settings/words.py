@@ -32,7 +32,14 @@ TYPES = {
 
 def explain(file: Path, text: str, error: ValidationError, model: type[BaseModel]) -> str:
     """All that is wrong, one line each."""
-    return "\n".join(_sentence(file, text, details, model) for details in error.errors(include_url=False))
+    found = error.errors(include_url=False)
+    return "\n".join(_sentence(file, text, one, model) for one in found if not _only_follows(one, found))
+
+
+def _only_follows(details: ErrorDetails, found: Sequence[ErrorDetails]) -> bool:
+    """Whether a list is said to be too short only because an entry of it is wrong."""
+    loc = details["loc"]
+    return details["type"] == "too_short" and any(other["loc"][:-1] == loc for other in found)
 
 
 def explain_syntax(file: Path, error: tomllib.TOMLDecodeError) -> str:
@@ -65,8 +72,10 @@ def _placed(file: Path, text: str, path: Sequence[str | int], what: str) -> str:
 
 
 def _named(path: Sequence[str | int]) -> str:
-    """`[sources.agentmail] kind`: the table in brackets and the name in it."""
-    *table, name = [str(part) for part in path]
+    """`[sources.agentmail] kind`: the table in brackets and the name in it, `secrets (entry 1)` where it is a list."""
+    if len(path) > 1 and isinstance(path[-1], int) and isinstance(path[-2], str):
+        path = (*path[:-2], f"{path[-2]} (entry {path[-1] + 1})")
+    *table, name = [str(part) for part in path if part != "[key]"]
     return f"[{'.'.join(table)}] {name}" if table else name
 
 

@@ -15,10 +15,11 @@ from typing import Any
 import pytest
 
 from ledger.audit import spreadsheet
+from ledger.event_types import TYPE_BYTES_MAX
 from ledger.kept.readable import CHARACTERS_MAX, readable
 from ledger.payload import DEPTH_MAX, DIGITS_MAX, VALUES_MAX
 from ledger.payload import form as payload_form
-from ledger.receiver.sources.terms import ELEMENT_BYTES_MAX, ELEMENTS_MAX, TYPE_BYTES_MAX
+from ledger.receiver.sources.terms import ELEMENT_BYTES_MAX, ELEMENTS_MAX
 from ledger.receiver.wire import HEAD_BYTES_MAX
 from ledger.records import Event
 from tests import fix_receiver as fix

@@ -65,6 +65,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         (HEAD.format(kind="inboxili") + "tolerance_s = 60\n", "line 4: [sources.a] tolerance_s does nothing for kind inboxili"),
         (GENERIC + 'key_path = "id"\ntype_path = "type"\ntime_path = ""\n', "[sources.a] time_path is empty; leave it out"),
         (GENERIC + 'key_path = "id"\ntype_path = "type"\nsignature_prefix = ""\n', "[sources.a] signature_prefix is empty; "),
+        (HEAD.format(kind="github") + 'ordering_path = ""\n', "line 4: [sources.a] ordering_path is empty; leave it out"),
         (GENERIC + 'type_path = "type"\n', "line 1: [sources.a] key_path or key_header finds the event's key"),
     ],
 )  # fmt: skip

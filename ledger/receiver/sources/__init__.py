@@ -12,7 +12,7 @@ from ledger.errors import Misconfigured
 from ledger.receiver.sources.adapter import Adapter, WrongOption
 from ledger.receiver.sources.facts import CLOCKLESS
 from ledger.settings import Settings, SourceSettings
-from ledger.settings.sources import OF_SOME_KINDS
+from ledger.settings.sources import ASSUMED_PATHS, OF_SOME_KINDS
 from ledger.settings.words import meant, placed
 
 
@@ -69,7 +69,9 @@ def _adapter(settings: Settings, name: str, secret: Callable[[str], str | None])
     try:
         kind = _kind(name, source)
         _refuse_foreign_options(name, source, kind)
-        return kind(name, source, [text for text in map(secret, source.secrets) if text is not None])
+        made = kind(name, source, [text for text in map(secret, source.secrets) if text is not None])
+        _refuse_empty_options(name, source)
+        return made
     except WrongOption as error:
         place = ("sources", name, error.option)
         raise Misconfigured(placed(settings.config, place, error.what)) from None
@@ -89,6 +91,13 @@ def _refuse_foreign_options(name: str, source: SourceSettings, kind: type[Adapte
         raise WrongOption(name, option, what)
     if kind.facts.clock == CLOCKLESS and "tolerance_s" in source.model_fields_set:
         raise WrongOption(name, "tolerance_s", f"does nothing for kind {kind.kind}, which signs no timestamp")
+
+
+def _refuse_empty_options(name: str, source: SourceSettings) -> None:
+    """Empty means something only where a path is assumed: that there is none."""
+    for option in sorted(source.model_fields_set - ASSUMED_PATHS.get(source.kind, {}).keys()):
+        if getattr(source, option) == "":
+            raise WrongOption(name, option, "is empty; leave it out, or say what it is")
 
 
 def _takers(option: str) -> str:

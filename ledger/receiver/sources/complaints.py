@@ -18,9 +18,6 @@ OWN_HEADERS = ("signature_header", "timestamp_header")  # nothing else can stand
 
 def complaints(s: SourceSettings, signed: SignedString) -> Iterator[Complaint]:
     """The options as they are, and what they say is signed."""
-    for option in sorted(s.model_fields_set):
-        if option != "signature_header" and getattr(s, option) == "":
-            yield option, "is empty; leave it out, or say what it is"
     yield from _about_signing(s)
     yield from signed.complaints(s)
     yield from _about_headers(s)

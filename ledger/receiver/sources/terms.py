@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 
 from ledger import payload
 from ledger.errors import Misconfigured
+from ledger.event_types import TYPE_BYTES_MAX
 from ledger.payload import Element
 from ledger.records import Delivery, Unusable
 
 Item = Delivery | Unusable
 Headers = Mapping[str, str]  # by lower-case name; a field sent twice is joined with a comma (RFC 9110, 5.3)
 
-TYPE_BYTES_MAX = 200  # a type stands in an index, whose entries are limited to some 2,700 bytes
 ELEMENTS_MAX = 5_000  # of a body that is a list: all of them are stored in one transaction
 ELEMENT_BYTES_MAX = 1_000_000  # one of many that are stored together must not be what they wait for
 
