@@ -124,11 +124,19 @@ def count(tx: Transaction, chosen: Chosen, *, most: int) -> int:
 
 
 def people(tx: Transaction) -> dict[int, str]:
-    """Everybody who has an entry, by number, in the order of their names."""
+    """Everybody who has an entry, by number, in the order of their names: one look into the index a person.
+
+    From one person to the next, not for each whether there is an entry: that looks through all of them, by time, for
+    somebody who has none, wherever the planner takes a person's entries for many.
+    """
     rows = tx.all(
-        """SELECT id, name FROM nottwice.people p
-           WHERE (SELECT min(a.at) FROM nottwice.audit a WHERE a.person_id = p.id) IS NOT NULL  -- one look a person
-           ORDER BY name, id LIMIT 500"""
+        """WITH RECURSIVE acted AS (
+               (SELECT person_id FROM nottwice.audit WHERE person_id IS NOT NULL ORDER BY person_id LIMIT 1)
+               UNION ALL
+               SELECT (SELECT a.person_id FROM nottwice.audit a WHERE a.person_id > w.person_id ORDER BY a.person_id LIMIT 1)
+               FROM acted w WHERE w.person_id IS NOT NULL)
+           SELECT p.id, p.name FROM acted w JOIN nottwice.people p ON p.id = w.person_id
+           ORDER BY p.name, p.id LIMIT 500"""
     )
     return {row.id: row.name for row in rows}
 

@@ -24,7 +24,7 @@ from tests.fix_statements import Statement, watched
 
 pytestmark = pytest.mark.xdist_group("plans of screens")
 
-SCALE = Scale(history=50_000, live=1_000, desk=200)
+SCALE = Scale(history=50_000, live=1_000, desk=100)
 ONWARDS = ("Start with", "Open ", "Next ", "Look further", "Decided", "See ")
 ADMIN = 1  # sees every page, whole
 LARGE = {
