@@ -15,14 +15,13 @@ from typing import Any
 import agentmail.inboxes.client
 import agentmail.inboxes.messages.client
 import agentmail.webhooks.client  # noqa: F401
-import httpx
 from agentmail import AgentMail as Client
 from agentmail.core.api_error import ApiError
 from agentmail.environment import AgentMailEnvironment
 
 from ledger.provider_facts import FACTS
 from worker.providers.content import one_line
-from worker.providers.httpx_line import connected
+from worker.providers.httpx_line import connected, trusted
 from worker.providers.outcomes import Answer
 from worker.providers.wire import Line, checked
 
@@ -35,7 +34,7 @@ class Account:
     def __init__(self, name: str, base_url: str, key: str) -> None:
         self._url = checked(base_url or PUBLIC, name)
         self._key = key
-        self._tls = httpx.create_ssl_context()
+        self._tls = trusted()
 
     @contextmanager
     def messages(self, line: Line, deadline_s: float) -> Iterator[tuple[Any, dict[str, Any]]]:

@@ -39,7 +39,7 @@ class Mailera:
         self._url = checked(base_url, name)
         self._ours = {spelling.auth_header: spelling.auth_prefix + key}
         self._spelling, self._reader = spelling, Reader(spelling)
-        self._tls = httpx.create_ssl_context()
+        self._tls = httpx_line.trusted()
 
     def send(self, action: ClaimedAction, deadline_s: float) -> Outcome:
         try:
