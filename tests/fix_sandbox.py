@@ -15,6 +15,7 @@ import pytest
 import uvicorn
 
 from ledger.records import ActionLease, ClaimedAction, Email, canonical_json, digest_of
+from tests.fix_receiver import NO_TLS
 from worker.sandbox.courier import Courier
 from worker.sandbox.faults import Faults
 from worker.sandbox.incoming import Incoming
@@ -33,7 +34,7 @@ class Sandbox:
         self.store, self.incoming, faults = store, Incoming(), Faults()
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
-        self.http = httpx.Client(base_url=self.url, trust_env=False, timeout=40)
+        self.http = httpx.Client(base_url=self.url, trust_env=False, timeout=40, verify=NO_TLS)
         config = uvicorn.Config(
             create(store, keys, faults, courier, self.incoming),
             log_level="critical",

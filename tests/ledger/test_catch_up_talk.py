@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 from ledger.catch_up.talk import Child
 from ledger.errors import Misconfigured, Unavailable
+from tests import starts
+from tests.fix_home import HANGS_S
 
 ECHO = """
 import sys
@@ -28,6 +32,7 @@ def answer(question, bodies):
 
 serve(answer)
 """
+Echo = Callable[..., tuple[int, bytes, bytes]]
 COMMAND = (sys.executable, "-c", ECHO)
 
 
@@ -43,21 +48,39 @@ def test_questions_bodies_answers_and_errors_pass() -> None:
             child.ask("exit")
 
 
-def test_a_child_whose_asker_is_gone_ends_without_a_word() -> None:
+@pytest.fixture
+def echo(tmp_path: Path) -> Iterator[Echo]:
+    """A child that is asked so many bytes and no more: its exit code, what it answered, what it said."""
+    script, asked = tmp_path / "echo.py", tmp_path / "asked"
+    script.write_text(ECHO)
+    with tempfile.TemporaryFile() as answers, tempfile.TemporaryFile() as errors:
+
+        def run(question: bytes, answered_to: int | None = None) -> tuple[int, bytes, bytes]:
+            asked.write_bytes(question)
+            to = answers.fileno() if answered_to is None else answered_to
+            with asked.open("rb") as given:
+                streams = {"stdin": given.fileno(), "stdout": to, "stderr": errors.fileno()}
+                code = starts.start([script], env=os.environ, **streams).wait(HANGS_S)
+            answers.seek(0)
+            errors.seek(0)
+            return code, answers.read(), errors.read()
+
+        yield run
+
+
+def test_a_child_whose_asker_is_gone_ends_without_a_word(echo: Echo) -> None:
     """As when the command is stopped while it waits: what nobody reads is no fault."""
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with subprocess.Popen(COMMAND, **pipes) as child:
-        assert child.stdin and child.stdout and child.stderr
-        child.stdout.close()
-        child.stdin.write(json.dumps({"ask": "count", "x": 1, "sizes": []}).encode() + b"\n")
-        child.stdin.close()
-        said = child.stderr.read()
-    assert (child.returncode, sorted(said.splitlines())) == (0, [b"asked", b"noise, which is no answer"])
+    gone, its_end = os.pipe()
+    os.close(gone)
+    try:
+        code, _, said = echo(json.dumps({"ask": "count", "x": 1, "sizes": []}).encode() + b"\n", its_end)
+    finally:
+        os.close(its_end)
+    assert (code, sorted(said.splitlines())) == (0, [b"asked", b"noise, which is no answer"])
 
 
 @pytest.mark.parametrize("kept", [10, -1, -3], ids=["half a line", "half a body", "hardly a body"])
-def test_a_question_that_broke_off_is_not_answered(kept: int) -> None:
+def test_a_question_that_broke_off_is_not_answered(echo: Echo, kept: int) -> None:
     """As when the asking side is interrupted while it writes: half a body must not be stored."""
     question = json.dumps({"ask": "count", "x": 1, "sizes": [3]}).encode() + b"\n" + b"abc"
-    done = subprocess.run(COMMAND, input=question[:kept], capture_output=True, check=False, timeout=60)
-    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    assert echo(question[:kept]) == (0, b"", b"")

@@ -12,6 +12,8 @@ from typer.testing import CliRunner
 
 from ledger import terminal
 from ledger.cli import app, main
+from tests import starts
+from tests.fix_home import HANGS_S, NOTTWICE
 
 COMMANDS = sorted(
     each.name or each.callback.__name__.replace("_", "-") for each in app.registered_commands if each.callback
@@ -52,14 +54,15 @@ def test_completion_can_be_shown_for_a_shell(shell: str) -> None:
     """`--install-completion` writes the same text into the shell's own start file."""
     run = [sys.executable, "-m", "ledger.cli", "--show-completion", shell]
     environment = {**os.environ, "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
-    done = subprocess.run(run, env=environment, capture_output=True, text=True, check=True)
+    done = starts.run(run, env=environment, timeout=HANGS_S)
+    assert done.returncode == 0, done.stderr
     assert "_COMPLETE=complete_" + shell in done.stdout
 
 
 def test_completion_is_installed_into_the_home_it_is_given(tmp_path: Path) -> None:
     run = [sys.executable, "-m", "ledger.cli", "--install-completion", "bash"]
     environment = {**os.environ, "HOME": str(tmp_path), "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
-    subprocess.run(run, env=environment, capture_output=True, check=True)
+    assert starts.run(run, env=environment, timeout=HANGS_S).returncode == 0
     written = "".join(file.read_text() for file in tmp_path.rglob("*") if file.is_file())
     assert "_COMPLETE=complete_bash" in written and "source" in (tmp_path / ".bashrc").read_text()
 
@@ -67,13 +70,7 @@ def test_completion_is_installed_into_the_home_it_is_given(tmp_path: Path) -> No
 def test_completion_completes_commands_and_options() -> None:
     def completed(line: str) -> list[str]:
         ask = {"_NOTTWICE_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(line.count(" "))}
-        program = [
-            sys.executable,
-            "-c",
-            "import sys; sys.argv[0] = 'nottwice'; from ledger.cli import main; main()",
-        ]
-        done = subprocess.run(program, env={**os.environ, **ask}, capture_output=True, text=True, check=False)
-        return done.stdout.split()
+        return starts.run([NOTTWICE], env={**os.environ, **ask}, timeout=HANGS_S).stdout.split()
 
     assert completed("nottwice re") == ["receive", "retry", "release", "resume", "reprocess"]
     assert completed("nottwice prune --d") == ["--dry-run"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import smtplib
 import socket
-import subprocess
 import sys
 import threading
 import time
@@ -20,7 +19,8 @@ import pytest
 from agentmail import AgentMail as Client
 from agentmail.environment import AgentMailEnvironment
 
-from tests.fix_sandbox import Sandbox, until
+from tests import starts
+from tests.fix_sandbox import NO_TLS, Sandbox, until
 from tests.ports import free_ports
 from worker.sandbox.faults import Faults, parse
 from worker.sandbox.store import Conflict, Store
@@ -115,7 +115,7 @@ def test_agentmail_lists_by_our_label(sandbox: Sandbox) -> None:
         sandbox.http, "k-2", "/v0/inboxes/support%40acme.example/messages/%3Cm%40x%3E/reply", labels=["nt-2"]
     )
     environment = AgentMailEnvironment(http=sandbox.url, websockets="")
-    with httpx.Client(trust_env=False) as http:
+    with httpx.Client(trust_env=False, verify=NO_TLS) as http:
         client = Client(environment=environment, api_key="am-key", httpx_client=http)
         listed = client.inboxes.messages.list("support%40acme.example", labels=["nt-2"])
         thread = client.inboxes.threads.get("support%40acme.example", sent.json()["thread_id"])
@@ -383,6 +383,9 @@ key = "ix"
 """
 
 
+SANDBOX = (sys.executable, "-m", "worker.sandbox")
+
+
 def environment(home: Path, port: int, more: str = "") -> dict[str, str]:
     (home / "nottwice.toml").write_text(CONFIG + more)
     ours = {"NOTTWICE_HOME": str(home), "NOTTWICE_SANDBOX_PORT": str(port)}
@@ -390,9 +393,11 @@ def environment(home: Path, port: int, more: str = "") -> dict[str, str]:
 
 
 @contextmanager
-def process(home: Path, port: int, more: str = "") -> Iterator[tuple[subprocess.Popen[bytes], httpx.Client]]:
-    running = subprocess.Popen([sys.executable, "-m", "worker.sandbox"], env=environment(home, port, more))
-    with httpx.Client(base_url=f"http://127.0.0.1:{port}", trust_env=False, timeout=40) as http:
+def process(home: Path, port: int, more: str = "") -> Iterator[tuple[starts.Running, httpx.Client]]:
+    running = starts.start(SANDBOX, env=environment(home, port, more))
+    with httpx.Client(
+        base_url=f"http://127.0.0.1:{port}", trust_env=False, timeout=40, verify=NO_TLS
+    ) as http:
         try:
             until(lambda: is_ready(http), 40)
             yield running, http
@@ -476,9 +481,7 @@ def test_it_listens_on_loopback_alone(tmp_path: Path, unused_port: int) -> None:
 def test_a_port_in_use_is_one_sentence_and_code_2(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        done = subprocess.run(
-            [sys.executable, "-m", "worker.sandbox"], env=environment(tmp_path, port), capture_output=True, text=True, timeout=40,
-        )  # fmt: skip
+        done = starts.run(SANDBOX, env=environment(tmp_path, port), timeout=40)
     assert done.returncode == 2
     assert done.stderr == (
         f"sandbox: port {port} cannot be used (Address already in use). Choose another with NOTTWICE_SANDBOX_PORT.\n"
