@@ -36,7 +36,7 @@ POINTS: dict[str, tuple[str, State]] = {
     "hint_sent": ("▲ may be it", "waiting"),  # no proof: it must not look like one
     "hint_not_sent": ("▼ perhaps not", "waiting"),
 }
-Thing = Literal["send", "conflict", "pause", "run", "list", "group"]
+Thing = Literal["send", "event", "conflict", "pause", "run", "list", "group"]
 NOTHING_HERE = "There is nothing here, or you may not see it."
 
 
@@ -240,6 +240,8 @@ DID = {
     "withdrawn": "withdrew the request",
     "look again": "asked for a look at the provider",
     "marked as seen": "marked this as seen",
+    "linked to another event": "linked this to another event",
+    "link taken back": "took the link back",
     "examine again": "had this examined again",
     "resume": "resumed this account",
     "resumed": "resumed this account",

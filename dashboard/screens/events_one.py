@@ -7,7 +7,14 @@ from datetime import timedelta
 import streamlit as st
 
 from dashboard import components, session
-from dashboard.screens import events_body, events_foot, events_list, events_story, review_became
+from dashboard.screens import (
+    events_body,
+    events_foot,
+    events_linked,
+    events_list,
+    events_story,
+    review_became,
+)
 from dashboard.screens.events_story import SEND_STATES
 from dashboard.screens.events_words import key_kept, moment, size
 from dashboard.words import what
@@ -30,6 +37,7 @@ def draw(story: Story) -> None:
         _sends(story)
         _told(story)
         _facts(story)
+        events_linked.draw(story)
         _run_again(story)
 
 
@@ -139,5 +147,6 @@ def _pairs(story: Story) -> list[tuple[str, str]]:
         ("Run", f"{story.run}, {story.mode}" if story.run > 1 else ""),
         ("Content type", story.content_type),
         ("Order", events_story.order(story)),
+        ("Key's rules", f"version {story.key_rule}"),
     ]
     return [(name, value) for name, value in pairs if value]

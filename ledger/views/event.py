@@ -112,6 +112,7 @@ class Story:
     source: str
     type: str
     event_key: str
+    key_rule: int
     key_kept: bool
     delivery_id: str
     occurred_at: datetime | None
@@ -160,7 +161,7 @@ class Story:
 
 
 ONE = """
-SELECT e.id, e.namespace, e.source, e.type, e.event_key, e.delivery_id, e.occurred_at, e.accepted_at, e.state, e.ending, e.mode,
+SELECT e.id, e.namespace, e.source, e.type, e.event_key, e.key_rule, e.delivery_id, e.occurred_at, e.accepted_at, e.state, e.ending, e.mode,
        e.run, e.key_digest IS NOT NULL AS key_kept, e.due_at, e.attempts, e.attempts_max, e.claimed_at, e.lease_until, e.last_error,
        e.ended_at, {handled} AS handled, e.waits_behind, e.passed_over, e.overtaken_by,
        e.version, now() AS now, coalesce(w.name, left(CAST(e.claimed_by AS text), 8)) AS worker,

@@ -6,13 +6,17 @@ import json
 import secrets
 from collections.abc import Callable
 from typing import Any, TypeVar
+from uuid import uuid4
 
 import pytest
 
 from ledger.database import Database, Transaction
-from ledger.records import Role
+from ledger.kept import linked
+from ledger.records import Act, Role
+from ledger.sign_in import people
 from ledger.views import event as views_event
 from ledger.views import kept as views_kept
+from ledger.views import linked as views_linked
 from tests import fix_receiver as fix
 from tests.cases.conftest import Work
 from tests.fix_receiver import Door, until
@@ -96,6 +100,22 @@ def test_key_01_the_id_changes_on_every_retry(door: Door) -> None:
     assert kept == [("by-id", 2), ("by-occurrence", 1)]
     assert door.rows("SELECT delivery_id FROM nottwice.events WHERE source = 'by-occurrence'") == [("d0",)]
     assert door.rows("SELECT delivery_id, body FROM nottwice.conflicts") == [("d1", bodies[1])]
+    _and_a_person_links_the_two(door)
+
+
+def _and_a_person_links_the_two(door: Door) -> None:
+    first, later = (
+        row[0] for row in door.rows("SELECT id FROM nottwice.events WHERE source = 'by-id' ORDER BY id")
+    )
+    database = Database(door.database_url, pool_size=1)
+    try:
+        ann = database.run(lambda tx: people.person(tx, "local", "ann", "Ann", "", Role.SUPPORT))
+        act = Act(ann, uuid4(), "Its sender numbers each try anew.")
+        database.run(lambda tx: linked.link(tx, later, first, act), role=Role.SUPPORT)
+    finally:
+        database.close()
+    assert _as_viewer(door, lambda tx: views_linked.of_event(tx, first)).others == (later,)
+    assert _as_viewer(door, lambda tx: views_linked.of_event(tx, later)) == ((first,), first)
 
 
 def _told(door: Door, source: str, body: bytes, **headers: str) -> int:

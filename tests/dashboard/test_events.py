@@ -97,6 +97,7 @@ def test_one_event_tells_its_story(app: App, house: House) -> None:
         "Same key, other content (conflict 1)",
         "the worker was stopped before the answer",
         "Done, together with its local changes",
+        "version 1",
     ):
         assert words in text
     assert "invoice.paid evt_1042" in [block.value for block in at.code]
@@ -225,6 +226,32 @@ def test_a_conflict_is_marked_as_seen_and_leaves_the_list(app: App, house: House
     assert any("Marked as seen by Ana Soto" in block.value for block in at.success)
     assert audited(database) == [("conflict", made.conflict, "marked as seen", "done")]
     assert titles(app("events", show="conflicts")) == ["Every key came with one content."]
+
+
+def test_two_events_of_one_occurrence_are_linked_and_lead_to_each_other(
+    app: App, house: House, database: Database
+) -> None:
+    made = told(house)
+    at = app("events", event=str(made.waiting))
+    for number, said in (
+        ("x1", "the number that stands under"),
+        (str(made.waiting), "one event, or linked already"),
+    ):
+        at.text_input(key=f"other_{made.waiting}").input(number)
+        at.button(key=f"link_{made.waiting}").click().run()
+        assert any(said in w.value for w in at.warning), number
+    at.text_input(key=f"other_{made.waiting}").input(str(made.done))
+    at.button(key=f"link_{made.waiting}").click().run()
+    at.button(key=f"same_{made.done}").click().run()
+    assert at.query_params["event"] == str(made.done)
+    assert at.button(key=f"same_{made.waiting}").label == f"Tells of the same as event {made.waiting}"
+    assert audited(database) == [
+        ("event", made.waiting, "linked to another event", "refused"),
+        ("event", made.waiting, "linked to another event", "done"),
+    ]
+    at = app("events", event=str(made.waiting))
+    at.button(key=f"unlink_{made.waiting}").click().run()
+    assert not [b for b in at.button if str(b.key).startswith("same_")]
 
 
 def test_who_marks_second_is_told_who_was_first(app: App, house: House, database: Database) -> None:
