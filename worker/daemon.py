@@ -159,7 +159,7 @@ class Daemon:
         """One turn. Raises Unavailable when the database is away; what is in hand waits for it."""
         if self._reload:
             self._read_again()
-        self._maintenance.run_due(self._told)
+        self._maintenance.run_due(self._told, busy=self._stirred)
         self._executor.drop_overdue()
         begun, poll_s = self._begin() if self._stirred else 0, self._settings.worker.poll_s
         if begun:

@@ -28,8 +28,8 @@ class LeftOver:
     @property
     def duties(self) -> tuple[Duty, ...]:
         return (
-            Duty("close unhandled", HOUR_S, self.close_unhandled),
-            Duty("free lanes", MINUTE_S, self.free_lanes),
+            Duty("close unhandled", HOUR_S, self.close_unhandled, can_wait=True),
+            Duty("free lanes", MINUTE_S, self.free_lanes, can_wait=True),
         )
 
     def use(self, settings: Settings) -> None:

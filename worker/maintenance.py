@@ -5,7 +5,7 @@ connection of its own, outside the queue; one that fails is said and does not st
 from __future__ import annotations
 
 from collections.abc import Callable, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from uuid import uuid4
 
 from ledger import actions, audit, work, workers
@@ -22,21 +22,29 @@ ROWS_MAX = 100  # a sweep's batch; while it is full the next one follows at once
 BATCHES_MAX = 20  # then other duties have their turn
 HOUR_S, MINUTE_S = 3600.0, 60.0
 SEAL_S = 0.25
+WAITS_S = 2.0  # how late at most, what can wait while there is work
 
 
 @dataclass(slots=True)
 class Duty:
-    """`if_told`: an idle process, which hears from the ledger what there is to do, does it only then."""
+    """`if_told`: an idle process, which hears from the ledger what there is to do, does it only then.
+
+    `can_wait`: while there is work it comes late, by its own period or by `WAITS_S`, whichever is less. After a start,
+    too: what waits in the ledger goes first.
+    """
 
     name: str
     every_s: float
     run: Callable[[], object]
     if_told: bool = False
+    can_wait: bool = False
     done_at: float = float("-inf")
+    since: float = field(default_factory=clock)
 
-    def is_due(self, told: Set[str] | None) -> bool:
+    def is_due(self, told: Set[str] | None, *, busy: bool = False) -> bool:
         asked_for = told is None or not self.if_told or self.name in told
-        return asked_for and clock() - self.done_at >= self.every_s
+        waits_s = min(self.every_s, WAITS_S) if busy and self.can_wait else 0.0
+        return asked_for and clock() >= max(self.done_at + self.every_s, self.since) + waits_s
 
 
 class Maintenance:
@@ -50,11 +58,11 @@ class Maintenance:
             Duty("sweep", sweep_s, self.sweep),
             Duty("hint", sweep_s, self._in_transaction(hints.give), if_told=True),
             Duty("seal", min(SEAL_S, sweep_s), self._in_transaction(audit.seal), if_told=True),
-            Duty("fold", HOUR_S, self._in_transaction(counters.fold)),
-            Duty("fold refusals", HOUR_S, self._in_transaction(refusals.fold)),
-            Duty("forget", HOUR_S, self._in_transaction(workers.forget_silent)),
-            Duty("forget rates", HOUR_S, self._in_transaction(rates.forget)),
-            Duty("measure", MINUTE_S, self._in_transaction(samples.take)),
+            Duty("fold", HOUR_S, self._in_transaction(counters.fold), can_wait=True),
+            Duty("fold refusals", HOUR_S, self._in_transaction(refusals.fold), can_wait=True),
+            Duty("forget", HOUR_S, self._in_transaction(workers.forget_silent), can_wait=True),
+            Duty("forget rates", HOUR_S, self._in_transaction(rates.forget), can_wait=True),
+            Duty("measure", MINUTE_S, self._in_transaction(samples.take), can_wait=True),
         ]
 
     def use(self, settings: WorkerSettings) -> None:
@@ -63,10 +71,10 @@ class Maintenance:
         for duty, anew in zip(self.duties, self._own_duties(), strict=False):
             duty.every_s = anew.every_s
 
-    def run_due(self, told: Set[str] | None = None) -> None:
-        """Do what is due; of what an idle process is told, only that. Never raises."""
+    def run_due(self, told: Set[str] | None = None, *, busy: bool = False) -> None:
+        """Do what is due; of what an idle process is told, only that; while it is `busy`, not what can wait. Never raises."""
         for duty in self.duties:
-            if duty.is_due(told):
+            if duty.is_due(told, busy=busy):
                 duty.done_at = clock()
                 self._do(duty.name, duty.run)
 

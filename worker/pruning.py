@@ -16,7 +16,7 @@ class Pruning:
 
     def __init__(self, database: Database, settings: Settings) -> None:
         self._database = database
-        self.duty = Duty("prune", ASKED_S, self.turn)
+        self.duty = Duty("prune", ASKED_S, self.turn, can_wait=True)
         self.use(settings)
 
     def use(self, settings: Settings) -> None:

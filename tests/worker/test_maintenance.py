@@ -168,6 +168,31 @@ def test_every_duty_has_its_turn_though_the_first_one_fails(maintenance: Mainten
     assert len(notes.of("duty failed", duty="first", error="ZeroDivisionError")) == 1
 
 
+def test_what_can_wait_comes_after_what_waits_in_the_ledger_but_not_for_ever(
+    maintenance: Maintenance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a start it is due like the others; while there is work it is late by its own period, or two seconds."""
+    now, done = [1000.0], list[str]()
+    monkeypatch.setattr("worker.maintenance.clock", lambda: now[0])
+    maintenance.duties = [
+        Duty("hourly", 3600, lambda: done.append("hourly"), can_wait=True, since=now[0]),
+        Duty("first", 7200, lambda: done.append("first"), since=now[0]),
+        Duty("often", 1, lambda: done.append("often"), can_wait=True, since=now[0]),
+    ]
+
+    def at(seconds: float, *, busy: bool) -> list[str]:
+        done.clear()
+        now[0] = 1000.0 + seconds
+        maintenance.run_due(busy=busy)
+        return done
+
+    assert at(0, busy=True) == ["first"]
+    assert at(0.1, busy=False) == ["hourly", "often"]
+    assert at(2.0, busy=True) == [] and at(2.2, busy=True) == ["often"]
+    assert at(3602.0, busy=True) == ["often"] and at(3602.2, busy=True) == ["hourly"]
+    assert at(3603.3, busy=False) == ["often"]
+
+
 def test_a_completion_that_came_first_is_not_undone(workshop: Workshop, maintenance: Maintenance) -> None:
     """Lesson 2: the sweep and a late completion, again and again; a finished row is never opened again."""
     workshop.accept(*["sale"] * 40)
