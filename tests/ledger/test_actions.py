@@ -434,17 +434,21 @@ def test_proof_beats_what_was_thought_final(sends: Sends) -> None:
 # ── The index ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("analyzed", [True, False])
-def test_claim_and_sweep_read_an_index_beside_a_hundred_thousand_sent(sends: Sends, analyzed: bool) -> None:
+def test_claim_and_sweep_read_an_index_beside_a_hundred_thousand_sent(sends: Sends) -> None:
+    """As the table was taken for empty, and with fresh statistics."""
     sends.sql(
         """INSERT INTO nottwice.actions (namespace, action_key, key_digest, kind, provider, account, reference, policy, cost,
                                          content_digest, key_margin_s, evidence_s, retry_until, state, settled_at)
            SELECT 'acme', 'k' || n, sha256(convert_to(n::text, 'UTF8')), 'receipt', 'inboxili', 'inboxili', 'nt', 'review', 'low',
                   '', 900, 300, now(), 'sent', now() FROM generate_series(1, 100000) AS n"""
     )
-    if analyzed:
-        sends.sql("ANALYZE nottwice.actions")
     sends.proposed(KEYLESS)
+    for ahead in ("SELECT 1", "ANALYZE nottwice.actions"):
+        sends.sql(ahead)
+        an_index_leads_to_what_is_due(sends, ahead)
+
+
+def an_index_leads_to_what_is_due(sends: Sends, about: str) -> None:
     claim = {"accounts": ["inboxili", "agentmail"], "token": uuid4(), "worker": uuid4(), "lease_s": 30}
     sweep = {"late_s": 15, "lease_s": 30}
     for statement, values in (
@@ -454,9 +458,9 @@ def test_claim_and_sweep_read_an_index_beside_a_hundred_thousand_sent(sends: Sen
     ):
         rows = sends.by_worker.run(lambda tx, s=statement, v=values: tx.all("EXPLAIN " + s, **v))  # type: ignore[misc]
         plan = [line for (line,) in rows]
-        assert any("actions_due" in line for line in plan), plan
-        assert not any("Seq Scan on actions" in line for line in plan), plan
-        assert statement == actions.CLAIM or not any("actions_pkey" in line for line in plan), plan
+        assert any("actions_due" in line for line in plan), (about, plan)
+        assert not any("Seq Scan on actions" in line for line in plan), (about, plan)
+        assert statement == actions.CLAIM or not any("actions_pkey" in line for line in plan), (about, plan)
 
 
 def test_a_worker_is_told_when_an_account_probes(sends: Sends) -> None:
