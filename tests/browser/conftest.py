@@ -122,15 +122,26 @@ def views(chromium: Browser) -> Iterator[Views]:
 def visit(views: Views) -> Iterator[Callable[..., Page]]:
     """Opens an address of a console in a profile of its own, as one more person's would be.
 
-    `as_`: as it is once one has chosen to act as somebody else than the first of the people.
+    `as_`: as it is once one has chosen to act as somebody else than the first of the people. `hears`: begins to
+    listen before anything is loaded.
     """
     opened: dict[str, Page] = {}
 
-    def open_page(hall: Hall, path: str, *, as_: str = "", ready: str = "h1", **context: Any) -> Page:
+    def open_page(
+        hall: Hall,
+        path: str,
+        *,
+        as_: str = "",
+        ready: str = "h1",
+        hears: Callable[[Page], object] | None = None,
+        **context: Any,
+    ) -> Page:
         way = f"{len(opened)} {sorted(context.items())}"
         page = opened[way] = views.page(way, **context)
         if as_:
             page.context.add_cookies([{"name": COOKIE, "value": str(PEOPLE.index(as_)), "url": hall.url}])
+        if hears:
+            hears(page)
         page.goto(hall.url + path)
         page.locator(ready).first.wait_for(timeout=stage.WAIT_MS)
         if as_:

@@ -172,10 +172,16 @@ def test_ui_01_no_screen_asks_a_stranger_for_anything_or_draws_what_they_wrote_a
     strange: Strange, visit: Visit, walk: tuple[Stop, ...]
 ) -> None:
     hall, bird, done = strange.hall, strange.bird, list[str]()
-    page = visit(hall, "/me", as_="Bo Lindqvist")
-    page.on("dialog", lambda dialog: done.append(dialog.message))
-    for stop in walk:
-        page.goto(hall.url + stop.path.format_map(strange.ids))
+    first, *others = (stop.path.format_map(strange.ids) for stop in walk)
+    page = visit(
+        hall,
+        first,
+        as_="Bo Lindqvist",
+        hears=lambda page: page.on("dialog", lambda dialog: done.append(dialog.message)),
+    )
+    looked_at(page, walk[0], strange)
+    for stop, address in zip(walk[1:], others, strict=True):
+        page.goto(hall.url + address)
         looked_at(page, stop, strange)
     assert done == [] and bird.heard == []
 

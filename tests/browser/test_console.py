@@ -9,7 +9,6 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from ledger.embedded import Cluster
-from tests.browser import stage
 from tests.browser.conftest import Hall
 from tests.fix_seed import RECEIPT, full, mail
 
@@ -56,12 +55,13 @@ def test_the_last_figures_stay_when_the_database_goes_and_heal_by_themselves(
 
 
 def test_nothing_leaves_the_machine_and_nothing_asks_at_a_wrong_address(hall: Hall, visit: Visit) -> None:
-    page = visit(hall, "/overview")
     asked: list[str] = []
-    page.on("request", lambda request: asked.append(request.url))
-    page.reload(wait_until="commit")
-    page.locator("h1").wait_for()
-    stage.settled(page)
+    visit(
+        hall,
+        "/overview",
+        hears=lambda page: page.on("request", lambda request: asked.append(request.url)),
+    )
+    assert f"{hall.url}/overview" in asked
     assert [url for url in asked if not url.startswith((hall.url, "data:", "blob:"))] == []
     assert [
         url for url in asked if "/overview/" in url

@@ -183,8 +183,10 @@ def test_a_new_key_takes_a_second_person(hall: Hall, visit: Visit) -> None:
     assert made.state == "approved"
 
 
-def test_aud_01_nothing_is_decided_where_the_audit_cannot_be_written(hall: Hall, visit: Visit) -> None:
-    send = hall.house.uncertain(RECEIPT, mail("ana.ruiz@example.com", "Your receipt"), ago_s=600)
+def test_aud_01_nothing_is_shown_or_decided_before_the_audit_has_it(hall: Hall, visit: Visit) -> None:
+    send = hall.house.uncertain(
+        RECEIPT, mail("ana.ruiz@example.com", "Your receipt", text="The secret is 4711."), ago_s=600
+    )
     hall.house.run(
         "CREATE FUNCTION public.no() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'disk full'; END $$"
     )
@@ -197,34 +199,19 @@ def test_aud_01_nothing_is_decided_where_the_audit_cannot_be_written(hall: Hall,
     expect(page.get_by_text("The audit could not note this, so nothing was shown.")).to_be_visible(
         timeout=WAIT_MS
     )
+    assert not page.get_by_text("The secret is 4711.").count() and acts(hall.database, send) == []
     choose(page, "Do not send")
     page.get_by_role("button", name="Close without sending").click()
     expect(page.get_by_text("nothing was done. Try again")).to_be_visible(timeout=WAIT_MS)
     assert state(hall.database, send) == "needs_review"
     hall.house.run("DROP TRIGGER no ON nottwice.audit")
-    page.get_by_role("button", name="Close without sending").click()
-    expect(page.get_by_text("Closed without sending, by you")).to_be_visible(timeout=WAIT_MS)
-    assert acts(hall.database, send) == [("closed without sending", "done")]
-
-
-def test_a_text_is_shown_after_the_audit_has_it(hall: Hall, visit: Visit) -> None:
-    send = hall.house.uncertain(
-        RECEIPT, mail("ana.ruiz@example.com", "Your receipt", text="The secret is 4711."), ago_s=600
-    )
-    page = visit(hall, f"/review?send={send}")
-    assert not page.get_by_text("The secret is 4711.").count() and acts(hall.database, send) == []
     page.get_by_role("button", name="Show the text").click()
     expect(page.get_by_text("The secret is 4711.")).to_be_visible(timeout=WAIT_MS)
     assert acts(hall.database, send) == [("reveal", "done")]
-
-
-def test_a_reload_is_no_other_person(hall: Hall, visit: Visit) -> None:
-    page = visit(hall, "/review")
-    page.get_by_role("button", name="Act as Bo Lindqvist").click()
-    expect(page.get_by_text("You act as Bo Lindqvist").first).to_be_visible(timeout=WAIT_MS)
     settled(page)
-    page.reload()
-    expect(page.get_by_role("link", name="Bo Lindqvist · admin")).to_be_visible(timeout=WAIT_MS)
+    page.get_by_role("button", name="Close without sending").click()
+    expect(page.get_by_text("Closed without sending, by you")).to_be_visible(timeout=WAIT_MS)
+    assert acts(hall.database, send) == [("reveal", "done"), ("closed without sending", "done")]
 
 
 ADDRESSES = ["0", "1'--", "![x](http://x)", "9" * 5_000, "-1", "1&send=2", "999999&action=approve"]
@@ -233,9 +220,10 @@ ADDRESSES = ["0", "1'--", "![x](http://x)", "9" * 5_000, "-1", "1&send=2", "9999
 def test_ui_18_an_address_does_nothing_and_shows_no_markup(hall: Hall, visit: Visit) -> None:
     count = "SELECT count(*) AS n FROM nottwice.audit"
     before = hall.database.run(lambda tx: tx.one(count)).n
-    page = visit(hall, "/review")
+    page = visit(hall, f"/review?send={ADDRESSES[0]}")
     for address in ADDRESSES:
-        page.goto(f"{hall.url}/review?send={address}")
+        if address != ADDRESSES[0]:
+            page.goto(f"{hall.url}/review?send={address}")
         nothing = page.get_by_role("heading", name="There is nothing here, or you may not see it.")
         expect(nothing).to_be_visible(timeout=WAIT_MS)
         assert page.locator("img[src^='http://x']").count() == 0, address

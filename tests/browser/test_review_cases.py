@@ -158,4 +158,8 @@ def test_ui_09_a_cut_line_repeats_no_decision_and_forgets_none(hall: Hall, visit
         assert acts(hall.database, send) == CLOSED
         page.get_by_role("button", name="Act as Bo Lindqvist").click()
         expect(page.get_by_text("Closed without sending, by Ana Soto")).to_be_visible(timeout=WAIT_MS)
+        expect(page.get_by_text("You act as Bo Lindqvist").first).to_be_visible(timeout=WAIT_MS)
+        settled(page)
+        page.reload()  # which makes nobody another person
+        expect(page.get_by_role("link", name="Bo Lindqvist · admin")).to_be_visible(timeout=WAIT_MS)
     assert acts(hall.database, send) == CLOSED
