@@ -6,6 +6,7 @@ import sys
 
 from ledger.errors import LedgerError
 from ledger.receiver.memory import return_large_blocks
+from ledger.receiver.open_files import allow_many
 from ledger.receiver.server import serve
 from ledger.receiver.several import serve_several, shared_socket
 from ledger.receiver.sources import mistakes
@@ -14,6 +15,7 @@ from ledger.settings import Settings, load
 
 
 def main() -> int:
+    allow_many()
     try:
         settings = load()
         shared = shared_socket(sys.argv)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 from ledger.errors import Misconfigured
 from ledger.receiver import sources
+from ledger.receiver.open_files import OPEN_MAX
 from ledger.receiver.sources import adapters, kinds
 from ledger.receiver.starting import main as receive
 from ledger.settings import load
@@ -78,6 +80,20 @@ def test_what_does_not_fit_stops_the_start_with_its_line(
     assert said.startswith(f"nottwice receive: {home / 'nottwice.toml'}, line ")
     assert sentence in said
     assert said.count("\n") == 1
+
+
+def test_a_start_asks_for_as_many_connections_as_it_may_have(home: Path) -> None:
+    """Else a thousand that say nothing would take every place."""
+    (home / "nottwice.toml").write_text(HEAD.format(kind="agentmial"))
+    before = _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = OPEN_MAX if hard == resource.RLIM_INFINITY else min(hard, OPEN_MAX)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (wanted // 2, hard))
+    try:
+        assert receive() == 2
+        found, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    assert found == wanted
 
 
 def test_a_file_in_the_folder_is_a_source(home: Path, folder: Path) -> None:
