@@ -71,13 +71,18 @@ def secret_variable(name: str) -> str:
 
 
 def given_secret(name: str) -> str | None:
-    """The secret as an environment variable: ours, else the one of its own name."""
-    return os.environ.get(secret_variable(name)) or os.environ.get(name) or None
+    """The secret as an environment variable: ours, else the one of its own name. As of a file, without blanks around it."""
+    return _set(secret_variable(name)) or _set(name) or None
 
 
 def empty_variable(name: str) -> str | None:
     """The variable that should hold the secret and is there, but empty."""
-    return next((one for one in (secret_variable(name), name) if os.environ.get(one) == ""), None)
+    return next((one for one in (secret_variable(name), name) if _set(one) == ""), None)
+
+
+def _set(variable: str) -> str | None:
+    found = os.environ.get(variable)
+    return None if found is None else found.strip()
 
 
 def kept_secret(name: str, files: Iterable[Path]) -> str | None:

@@ -149,7 +149,7 @@ def test_a_secret_that_is_not_to_be_had(
     desk.config.write_text(SHOP + POST)
     variable = "NOTTWICE_SECRET_" + name.replace("-", "_").upper()
     if name != "hook":
-        monkeypatch.setenv(variable, "")
+        monkeypatch.setenv(variable, " ")
         assert f"The secret {name} is empty in {variable}." in desk.refused(command)
     monkeypatch.delenv(variable)
     assert f"The secret {name} is nowhere. Set the environment variable {variable}" in desk.refused(command)

@@ -235,7 +235,7 @@ def test_a_secret_comes_from_the_nearest_place(good: Settings, monkeypatch: pyte
     assert good.secret("hook-before") == "in the home"
     monkeypatch.setenv("hook-before", "a variable")
     assert good.secret("hook-before") == "a variable"
-    monkeypatch.setenv("NOTTWICE_SECRET_HOOK_BEFORE", "ours")
+    monkeypatch.setenv("NOTTWICE_SECRET_HOOK_BEFORE", " ours\n")  # as a file's, without what was pasted along
     assert good.secret("hook-before") == "ours"
 
 

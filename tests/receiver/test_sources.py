@@ -163,7 +163,9 @@ def test_two_sources_share_agentmails_events_but_not_a_generic_senders() -> None
     assert one(read_shop(generic("a"), event)).key_digest != one(read_shop(generic("b"), event)).key_digest
 
 
-@pytest.mark.parametrize("secret", ["whsec_", "whsec_!!!!", "", "whsec_é", "hunter2 hunter2"])
+@pytest.mark.parametrize(
+    "secret", ["whsec_", "whsec_!!!!", "", "whsec_é", "hunter2 hunter2", "whsec_c2VjcmV0"]
+)
 def test_a_secret_that_is_none_of_agentmails_stops_the_start(secret: str) -> None:
     with pytest.raises(Misconfigured, match=r"\[sources\.mail\]") as refused:
         agentmail(secret)

@@ -157,7 +157,18 @@ def test_sig_07_an_attempt_is_as_old_as_the_tolerance_allows(offset_s: int, acce
 
 
 @pytest.mark.parametrize(
-    "secret", ["whsec_", "whsec_!!!!", "", "whsec_é", "whpk_AAAA", "whpk_", "whsk_AAAA", "hunter2 hunter2"]
+    "secret",
+    [
+        "whsec_",
+        "whsec_!!!!",
+        "",
+        "whsec_é",
+        "whpk_AAAA",
+        "whpk_",
+        "whsk_AAAA",
+        "hunter2 hunter2",
+        "whsec_QQ==",
+    ],
 )
 def test_a_secret_that_is_none_stops_the_start(secret: str) -> None:
     with pytest.raises(Misconfigured, match=r"\[sources\.anybody\]") as refused:

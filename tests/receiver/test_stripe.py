@@ -201,7 +201,9 @@ def test_ignored_types_are_ignored() -> None:
     assert isinstance(found, Delivery) and found.ignored
 
 
-@pytest.mark.parametrize("secret", ["sk_live_4eC39HqLyjWDarjtT1zdp7dc", "whsec_", "whsec_1", ""])
+@pytest.mark.parametrize(
+    "secret", ["sk_live_4eC39HqLyjWDarjtT1zdp7dc", "whsec_", "whsec_1", "whsec_1234567", ""]
+)
 def test_a_secret_that_is_none_of_stripes_stops_the_start(secret: str) -> None:
     with pytest.raises(Misconfigured, match=r"\[sources\.payments\]") as refused:
         stripe(secret)

@@ -39,7 +39,7 @@ from worker.sandbox.handlers import handlers
 from worker.sandbox.traffic import Every, Traffic
 
 SECRETS = {
-    "AGENTMAIL": "whsec_c2VjcmV0",
+    "AGENTMAIL": "whsec_c2VjcmV0IGVub3VnaA==",
     "SHOP": "shop-secret",
     "AGENTMAIL_API": "am-key",
     "INBOXILI": "inboxili-secret",

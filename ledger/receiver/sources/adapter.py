@@ -48,10 +48,14 @@ class Adapter(ABC):
 
     def secret(self, text: str) -> bytes:
         """The signing key: the text's own bytes, unless the source has another rule. Raises WrongOption."""
-        if len(text.encode()) < SECRET_BYTES_MIN:
+        return self.long_enough(text.encode())
+
+    def long_enough(self, key: bytes) -> bytes:
+        """The key itself. Raises WrongOption for a short one."""
+        if len(key) < SECRET_BYTES_MIN:
             what = f"has a secret that is shorter than {SECRET_BYTES_MIN} bytes: anybody could guess it"
             raise self.wrong("secrets", what)
-        return text.encode()
+        return key
 
     @property
     def key_rule(self) -> tuple[str, ...]:

@@ -47,7 +47,7 @@ class Stripe(Adapter):
         return ("stripe",)  # event ids are Stripe's own: two of our sources that get one event share it
 
     def secret(self, text: str) -> bytes:
-        if not text.startswith(BEGINNING) or len(text) < SECRET_BYTES_MIN:
+        if not text.startswith(BEGINNING) or len(text) < len(BEGINNING) + SECRET_BYTES_MIN:
             what = (
                 "has a secret that is none of Stripe's for webhooks. It begins with whsec_ and stands on the endpoint's page; "
                 "it is not the API key"

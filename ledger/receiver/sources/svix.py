@@ -33,7 +33,7 @@ class SvixSigned(Adapter):
                 f"has a secret that is none of {self.facts.sender}'s for webhooks. It begins with whsec_, base64 follows; "
                 "copy it from the webhook's page",
             )
-        return key
+        return self.long_enough(key)
 
     def is_authentic(self, arrival: Arrival) -> bool:
         prefix, headers = self._prefix(arrival.headers), arrival.headers
