@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import tempfile
@@ -57,6 +58,17 @@ def pytest_xdist_auto_num_workers() -> int | None:
     """One more than there are cores: a test with processes also waits, for a lease, a poll or a page."""
     asked = os.environ.get("PYTEST_XDIST_AUTO_NUM_WORKERS")
     return None if asked else len(os.sched_getaffinity(0)) + 1
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Nothing of what is imported and collected is garbage: looking for some, then and in the whole run, is 0.3 s each time."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
