@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from functools import cached_property
 from typing import Generic, TypeVar
 
+from dashboard.roles_now import RolesNow
 from ledger import check, views
 from ledger.database import Database, Transaction
 from ledger.errors import Misconfigured, TooSlow
@@ -123,6 +124,7 @@ class House:
 
     def __init__(self, settings: Settings) -> None:
         self.settings, self.configured_at = settings, datetime.now(UTC)
+        self.roles = RolesNow(settings)
         self.snapshot = Shared(self._snapshot, settings.console.refresh_s)
         self.hour = Shared(self._hour, settings.console.refresh_s * CHARTS_EVERY)
         self.leases = Shared(self._in_hand, settings.console.refresh_s * CHARTS_EVERY)

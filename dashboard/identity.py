@@ -60,10 +60,10 @@ def admitted() -> Admitted | None:
         case SignInSettings() as sign_in:
             said = claims()
             now = datetime.now(UTC)
-            return admission.by_token(said, sign_in, settings.console.roles, now) if said else None
+            return admission.by_token(said, sign_in, house().roles.now(), now) if said else None
         case ProxySettings() as proxy:
             secret = settings.secret(proxy.secret)
-            return admission.by_headers(headers, proxy, secret, settings.console.roles)
+            return admission.by_headers(headers, proxy, secret, house().roles.now())
     return None
 
 
@@ -147,7 +147,7 @@ def chosen() -> PersonSettings:
 def me() -> Person:
     """The person who acts, as the database knows them. Raises Unavailable."""
     given, found = chosen(), None if door() is None else _signed_in()
-    if "me" not in st.session_state:
+    if "me" not in st.session_state or st.session_state["me"].role is not given.role:
         st.session_state["me"] = house().database.run(
             lambda tx: people.admitted(tx, found) if found else people.local(tx, given)
         )

@@ -121,6 +121,21 @@ def test_a_sign_in_that_ended_is_said_with_its_time(app: App, signed_in: SignedI
     assert titles(app("review")) == [f"Your sign-in ended at {ended:%H:%M} UTC."]
 
 
+def test_a_role_counts_from_the_next_click_after_the_file_was_changed(app: App, signed_in: SignedIn) -> None:
+    signed_in("books")
+    file, roles = Path(os.environ["NOTTWICE_CONFIG"]), 'books = "auditor"'
+    written, at = file.read_text(), app("audit")
+    assert at.session_state["me"].role is Role.AUDITOR
+    file.write_text(written.replace(roles, 'books = "support"'))
+    assert not at.run().exception
+    assert at.session_state["me"].role is Role.SUPPORT
+    file.write_text(written.replace(roles, 'books = "a king"'))
+    assert not at.run().exception
+    assert at.session_state["me"].role is Role.SUPPORT, "a file with a mistake keeps the roles"
+    file.write_text(written.replace(roles, 'others = "auditor"'))
+    assert titles(at.run()) == ["You may not come in."]
+
+
 def test_an_open_page_does_not_outlive_the_sign_in(app: App, signed_in: SignedIn) -> None:
     signed_in("desk")
     at = app("review")
