@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -13,7 +14,9 @@ from dashboard.components import too_slow
 from dashboard.screens.events_filters import sources
 from dashboard.words import many, named
 from ledger.errors import TooSlow
+from ledger.payload import shown
 from ledger.records.reprocess import RunMode, Wanted
+from ledger.reprocess.planning import ROWS_MAX
 from ledger.states import EventState
 from ledger.views import chosen as views_chosen
 from ledger.views import events as views_events
@@ -107,12 +110,28 @@ def _fitting(choice: Choice) -> list[int] | None:
         too_slow()
         return None
     if len(ids) > MOST:
-        st.markdown(
-            f"**More than {MOST:,} events fit.** Choose fewer, or use the command line: nottwice reprocess takes 50,000."
-        )
+        _too_many(choice)
         return None
     st.markdown(f"**{many(len(ids), 'event fits', 'events fit')}.**" if ids else "**No event fits.**")
     return list(ids) or None
+
+
+def _too_many(choice: Choice) -> None:
+    st.markdown(
+        f"**More than {MOST:,} events fit.** Choose fewer, or have the command line take them, {ROWS_MAX:,} at most. "
+        "This only looks, and says how it is asked for:"
+    )
+    st.code(shown(command(choice)), language=None)
+
+
+def command(choice: Choice) -> str:
+    """What lists the same events at the command line. What strangers named is quoted for a shell."""
+    state = "failed" if choice.state == "failed" else ""
+    since, until = (at.strftime(MINUTE) if at else "" for at in (choice.since, choice.until))
+    given = {"source": choice.source, "type": choice.type, "state": state, "since": since, "until": until}
+    numbered = (f"--event={number}" for number in choice.numbers)
+    named = (f"--{name}={value}" for name, value in given.items() if value)
+    return shlex.join(["nottwice", "reprocess", *numbered, *named])
 
 
 def _ids(choice: Choice) -> Sequence[int]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from dashboard.screens import reprocess_choice
 from ledger.records.reprocess import RunMode
 from tests.dashboard.conftest import App
 from tests.fix_reprocess import Shop
@@ -289,6 +292,24 @@ def test_what_takes_too_long_is_stopped_and_said(shop: Shop, app: App) -> None:
         tx.execute("LOCK TABLE nottwice.reprocess_runs")
         at = app("reprocess", person=ENGINEER)
     assert "**This took longer than 2 s and was stopped.**" in said(at)
+
+
+def test_more_than_fit_one_page_come_with_the_command_that_takes_them(
+    shop: Shop, app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop.sell(2)
+    monkeypatch.setattr(reprocess_choice, "MOST", 1)
+    at = app("reprocess", person=ENGINEER, plan="new", source="shop")
+    assert "**More than 1 events fit.**" in said(at) and "50,000 at most" in said(at)
+    (written,) = at.code
+    assert shlex.split(written.value) == ["nottwice", "reprocess", "--source=shop"]
+    at = app("reprocess", person=ENGINEER, event="7, 9")
+    assert shlex.split(at.code[0].value)[2:] == ["--event=7", "--event=9"]
+    choice = reprocess_choice.Choice(
+        type="paid; rm -rf '/'", state="failed", since=datetime(2026, 11, 30, 9, 41, tzinfo=UTC)
+    )
+    quoted = shlex.split(reprocess_choice.command(choice))
+    assert quoted[2:] == ["--type=paid; rm -rf '/'", "--state=failed", "--since=2026-11-30T09:41"]
 
 
 # ── Who may, and addresses that name nothing ──────────────────────────────────────────────────────────
