@@ -8,6 +8,7 @@ from dashboard import charts, endpoints, held, session, turned_away
 from dashboard.charts import Bar
 from dashboard.components import age_caption, database_gone, mode
 from dashboard.house import CHARTS_EVERY, Glance
+from dashboard.screens import stuck_fits
 from dashboard.words import many, named, span
 from ledger.views import LEASES_MAX, Hour, Snapshot
 from ledger.views.kept import COUNTED_MAX
@@ -100,7 +101,7 @@ def _links(now: Snapshot, glance: Glance[Snapshot]) -> None:
 def _ways_onwards(now: Snapshot) -> None:
     if now.stuck:
         show = "past" if now.expired_leases else "aside" if now.failed else "unhandled"
-        _to("stuck", "See what is stuck", show=show)
+        _to("stuck", stuck_fits.way_there(session.chosen().role), show=show)
     if now.conflicts:
         _to("events", f"See {_counted(now.conflicts, 'conflict', 'conflicts')}", show="conflicts")
     if now.quarantined:

@@ -18,7 +18,6 @@ from dashboard.screens.stuck_fits import (
     CONSEQUENCE_OF_SENDS,
     DEEDS,
     ICONS,
-    READ_ONLY,
     Deed,
     done_words,
     label,
@@ -41,8 +40,7 @@ def bar(now: Kept) -> None:
     role, rows = session.chosen().role, stuck_read.picked(now)
     what_became()
     if not may_act(role):
-        st.caption(READ_ONLY)
-        return
+        return  # what is said above the rows
     if rows:
         with st.container(horizontal=True, vertical_alignment="center"):
             _buttons(rows, role)

@@ -12,6 +12,8 @@ from ledger.views.stuck_rows import Row, StuckSend
 Deed = Literal["again", "aside", "back"]
 DEEDS: tuple[Deed, ...] = ("again", "aside", "back")
 AUDITED: dict[Deed, str] = {"again": by_two.TRY_AGAIN, "aside": by_hand.SET_ASIDE, "back": by_hand.HAND_BACK}
+PICK = "Pick rows to see what can be done with them."
+SENDS_ONLY = "Pick a send to try it again; trying events again, setting them aside or handing them back is for engineers and admins."
 READ_ONLY = "You can read this. Engineer or admin tries events again, sets them aside or hands them back."
 CONSEQUENCE: dict[Deed, str] = {
     "again": "The handler runs again. E-mails that are out are not sent again: each has its key.",
@@ -51,6 +53,20 @@ def _why_not_send(row: StuckSend, deed: Deed, role: Role) -> str:
 
 def may_act(role: Role) -> bool:
     return role in recovery.REQUEUERS | DECIDERS
+
+
+def may_do(role: Role) -> str:
+    """What this role may do with what is stuck, in a sentence, before anything is picked."""
+    if role in recovery.REQUEUERS:
+        return PICK
+    return SENDS_ONLY if role in DECIDERS else READ_ONLY
+
+
+def way_there(role: Role) -> str:
+    """The link to what is stuck, named by what this role can do there."""
+    if role in recovery.REQUEUERS:
+        return "See what is stuck"
+    return "See what is stuck, try sends again" if role in DECIDERS else "Read what is stuck"
 
 
 def label(deed: Deed, n: int) -> str:

@@ -6,9 +6,11 @@ import pandas as pd
 import streamlit as st
 from streamlit.elements.lib.column_types import ColumnConfig
 
-from dashboard.screens import stuck_read, stuck_words
+from dashboard import session
+from dashboard.screens import stuck_fits, stuck_read, stuck_words
 from dashboard.screens.stuck_read import Kept
 from dashboard.screens.stuck_words import Pace
+from ledger.views.stuck_found import Segment
 from ledger.views.stuck_rows import Row, StuckEvent
 
 EMPTY = {
@@ -23,6 +25,9 @@ ORDER = {
     "unhandled": "The longest wait comes first.",
     "waiting": "The longest wait comes first.",
 }
+# In px, of what it is, why nobody has taken it, and what happens next.
+USUAL = (160, 240, 237)
+WIDTHS: dict[Segment, tuple[int, int, int]] = {"past": (190, 232, 215), "aside": (160, 300, 255)}
 
 
 def draw(now: Kept, pace: Pace) -> None:
@@ -30,7 +35,7 @@ def draw(now: Kept, pace: Pace) -> None:
         _empty(now)
         return
     key = f"stuck_rows_{now.number}"
-    st.caption(f"{ORDER[now.asked[0]]} Pick rows to see what can be done with them.")
+    st.caption(f"{ORDER[now.asked[0]]} {stuck_fits.may_do(session.chosen().role)}")
     st.dataframe(
         frame(now, pace),
         hide_index=True,
@@ -40,7 +45,7 @@ def draw(now: Kept, pace: Pace) -> None:
         key=key,
         row_height=38,
         height="content",
-        column_config=_columns(),
+        column_config=_columns(now.asked[0]),
     )
 
 
@@ -67,16 +72,18 @@ def frame(now: Kept, pace: Pace) -> pd.DataFrame:
     )
 
 
-def _columns() -> dict[str, ColumnConfig]:
-    text = st.column_config.TextColumn
+def _columns(segment: Segment) -> dict[str, ColumnConfig]:
+    """As wide as what stands in them, and at 900 px with the end of what happens next: keys are as long as providers
+    make them, and an error needs more room than the end of a lease."""
+    text, (what, why, then) = st.column_config.TextColumn, WIDTHS.get(segment, USUAL)
     return {
-        "What": text(width=190),
-        "Age": text(width=88, alignment="right"),
-        "Why nobody has taken it": text(width=310),
-        "What happens next": text(width=288),
-        "Tries": text(width=58, alignment="right"),
-        "Worker": text(width=70),
-        "Source": text(width=76),
+        "What": text(width=what),
+        "Age": text(width=78, alignment="right"),
+        "Why nobody has taken it": text(width=why),
+        "What happens next": text(width=then),
+        "Tries": text(width=52, alignment="right"),
+        "Worker": text(width=66),
+        "Source": text(width=68),
     }
 
 
