@@ -39,6 +39,7 @@ FEW_LETTERS = {  # for a table; the entry itself has the whole sentence
     "asked a second person: send again with a new key": "asked a second person: a new key",
     "agreed: send again with a new key": "agreed: a new key",
 }
+NOT_DONE = ("Not done. ", "Nothing was done. ", "Nothing was shown. ")  # a refusal's outcome says it
 EMPTY = "Whatever a person decides, tries or is refused stands here: who, when, to what, and why."
 
 
@@ -81,7 +82,7 @@ def frame(entries: Sequence[Entry]) -> pd.DataFrame:
             "Did": [FEW_LETTERS.get(entry.act, did(entry)) for entry in entries],
             "To what": [subject(entry) for entry in entries],
             "Outcome": [[ENDS[entry.outcome]] for entry in entries],
-            "Why": [why(entry) for entry in entries],
+            "Why": [_in_short(entry) for entry in entries],
         }
     )
 
@@ -111,19 +112,25 @@ def why(entry: Entry) -> str:
     return shown(" · ".join(part for part in (said, entry.why) if part))
 
 
+def _in_short(entry: Entry) -> str:
+    """Without the ledger's first words where the outcome beside it says them: the reason itself is to be read."""
+    words = why(entry)
+    return next((words.removeprefix(one) for one in NOT_DONE if words.startswith(one)), words)
+
+
 def _columns() -> dict[str, ColumnConfig]:
     text, pills = st.column_config.TextColumn, PILLS[mode()]
     ends = st.column_config.MultiselectColumn(
-        options=list(ENDS.values()), color=[pills[state] for state in PILL_STATES], width=97
+        options=list(ENDS.values()), color=[pills[state] for state in PILL_STATES], width=92
     )
     return {
-        "No.": text(width=66, alignment="right"),
-        "Time (UTC)": text(width=150),
-        "Who": text(width=105),
-        "Did": text(width=226),
-        "To what": text(width=205),
+        "No.": text(width=50, alignment="right"),
+        "Time (UTC)": text(width=138),
+        "Who": text(width=90),
+        "Did": text(width=178),
+        "To what": text(width=166),
         "Outcome": ends,
-        "Why": text(width=245),
+        "Why": text(width=330),
     }
 
 

@@ -136,17 +136,17 @@ def _table(rows: list[QueueRow], segment: str) -> None:
 
 
 def frame(rows: Sequence[QueueRow], segment: str) -> pd.DataFrame:
-    """The most telling columns first: at 900 px the rest scrolls."""
+    """What tells one send from another first: at 900 px only the last column scrolls."""
     now = datetime.now(UTC)
     return pd.DataFrame(
         {
             "If it goes twice": [COSTS[row.cost] for row in rows],
             "What": [what(row.kind) for row in rows],
-            "To": [recipients_words(row.recipients) for row in rows],
-            "Waiting": [span(row.waiting_s) for row in rows],
-            "What we know": [[GLYPHS[_known(row, segment)]] for row in rows],
-            "Safe key": [_key(row, segment, now) for row in rows],
             "About": [shown(row.about) for row in rows],
+            "To": [recipients_words(row.recipients) for row in rows],
+            "What we know": [[GLYPHS[_known(row, segment)]] for row in rows],
+            "Waiting": [span(row.waiting_s) for row in rows],
+            "Safe key": [_key(row, segment, now) for row in rows],
         }
     )
 
@@ -177,16 +177,16 @@ def _key(row: QueueRow, segment: str, now: datetime) -> str:
 def _columns() -> dict[str, ColumnConfig]:
     text, pills = st.column_config.TextColumn, PILLS[mode()]
     known = st.column_config.MultiselectColumn(
-        options=list(GLYPHS.values()), color=[pills[state] for state in PILL_STATES], width=182
+        options=list(GLYPHS.values()), color=[pills[state] for state in PILL_STATES], width=164
     )
     return {
-        "If it goes twice": text(width=110),
-        "What": text(width=118),
-        "To": text(width=218),
-        "Waiting": text(width=105, alignment="right"),
+        "If it goes twice": text(width=94),
+        "What": text(width=96),
+        "About": text(width=114),
+        "To": text(width=166),
         "What we know": known,
+        "Waiting": text(width=78, alignment="right"),
         "Safe key": text(width=160),
-        "About": text(width=150),
     }
 
 

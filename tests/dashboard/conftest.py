@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
+from itertools import accumulate
 from pathlib import Path
+from typing import Any
 
 import pytest
 from streamlit import config
@@ -50,6 +53,13 @@ def opened(url: str, folder: Path) -> Iterator[App]:
         session.house().database.close()
         session.house.clear()
         config.set_option("server.address", before)
+
+
+def seen_at_900_px(table: Any) -> list[str]:
+    """The columns of a list that stand there whole without a sideways scroll: 750 px, less 35 of the boxes."""
+    widths = json.loads(table.proto.columns)
+    names, ends = list(table.value.columns), accumulate(widths[name]["width"] for name in table.value.columns)
+    return [name for name, end in zip(names, ends, strict=True) if end <= 715]
 
 
 @pytest.fixture

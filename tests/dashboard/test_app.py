@@ -15,7 +15,7 @@ from ledger.database import Transaction
 from ledger.figures import refusals
 from ledger.figures.refusals import Refusal
 from ledger.views import Snapshot
-from tests.dashboard.conftest import App
+from tests.dashboard.conftest import App, seen_at_900_px
 from tests.fix_seed import RECEIPT, House, desk, full, mail
 
 
@@ -42,6 +42,7 @@ def test_a_full_queue_says_how_many_and_how_long(app: App, house: House) -> None
     assert titles(at) == ["7 sends wait for a decision. The oldest has waited 18 h 42 min."]
     table = at.dataframe[0].value
     assert list(table["What"])[:2] == ["Refund notice", "Receipt"]
+    assert {"What", "About", "To", "What we know", "Waiting"} <= set(seen_at_900_px(at.dataframe[0]))
     assert table["To"][3].startswith("⚠ ") and table["Safe key"][1] == "Inboxili has none"
     assert not any("text" in name.lower() for name in table.columns)
 

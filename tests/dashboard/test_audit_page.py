@@ -19,7 +19,7 @@ from ledger.database import Database
 from ledger.records import Act, Person, Role
 from ledger.sign_in import people
 from ledger.views.audit import Standing
-from tests.dashboard.conftest import App
+from tests.dashboard.conftest import App, seen_at_900_px
 from tests.fix_seed import RECEIPT, House, mail
 
 ANA, BO, EVA = 0, 1, 2  # support, admin, engineer
@@ -74,6 +74,7 @@ def test_a_record_that_was_never_checked_is_not_called_whole(app: App, entries: 
     assert rows(at) == ["3", "2", "1"]
     table = at.dataframe[0].value
     assert list(table.columns) == ["No.", "Time (UTC)", "Who", "Did", "To what", "Outcome", "Why"]
+    assert seen_at_900_px(at.dataframe[0]) == list(table.columns)[:6]
     assert list(table.iloc[0])[2:] == [
         "Bo Lindqvist",
         "closed as sent",
