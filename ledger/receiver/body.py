@@ -80,8 +80,8 @@ class Hand:
     async def take(self, request: Request) -> bytes:
         """The exact bytes, however they were framed. Raises TooMuch, and ClientDisconnect for a body cut short."""
         announced = request.headers.get("content-length", "")
-        if announced.isdecimal():
-            self.require_room(int(announced))
+        if announced.isdecimal():  # zeros ahead may be thousands, of which int() would make an error
+            self.require_room(int(announced.lstrip("0") or "0"))
         parts = []
         async for part in request.stream():
             self.hold(len(part))

@@ -47,7 +47,7 @@ def source_of(method: bytes, url: bytes, fields: Fields) -> str | None:
     length = given.get(b"content-length", b"")
     if b"/" in name or not name.isascii() or b"content-encoding" in given or not length.isdigit():
         return None
-    return name.decode() if int(length) <= BODY_BYTES_MAX else None
+    return name.decode() if int(length.lstrip(b"0") or b"0") <= BODY_BYTES_MAX else None
 
 
 class _Nobody:

@@ -106,6 +106,11 @@ BAD_FRAMINGS = {
     "a length of words": (["Content-Length: all"], EVENT),
     "a length of 2^70": (["Content-Length: 1180591620717411303424"], EVENT),
     "chunks that are not last": (["Transfer-Encoding: chunked, gzip"], EVENT),
+    "a length behind thousands of zeros": ([f"Content-Length: {len(EVENT):05000}"], EVENT),
+    "the same on the long way": (
+        [f"Content-Length: {len(EVENT):05000}", "Content-Encoding: identity"],
+        EVENT,
+    ),
     "a header over two lines": (["Content-Length: 24", "X-Folded: a\r\n b"], EVENT),
     "a header without a colon": (["Content-Length: 24", "Nonsense"], EVENT),
     "a blank ahead of the colon": (["Content-Length: 24", "X-Blank : a"], EVENT),
