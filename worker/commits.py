@@ -2,7 +2,7 @@
 
 A group is one transaction without savepoints: all completions first, then each apply part. On any error nobody is
 blamed: the group is rolled back, and each member is applied in a transaction of its own, under the same lease and
-with the kept result of its slow part. Only a handler's own exception there is a failed attempt.
+with the kept result of its slow part. Only a handler's own exception there is a failed attempt, see `failed.py`.
 """
 
 from __future__ import annotations
@@ -21,15 +21,12 @@ from ledger.database import Database, Transaction, sqlstate
 from ledger.database.driven import sent_ahead
 from ledger.errors import LeaseLost, Unavailable
 from ledger.figures import counters
-from ledger.records import ClaimedEvent
 from ledger.records.by_place import by_place
 from ledger.settings import Settings
-from ledger.states import EventState
-from worker import recomputing
-from worker.handlers import Propose, RetryLater, SetAside
+from worker import failed, recomputing
+from worker.handlers import Propose
 from worker.in_hand import Ending, InHand, Stage
 from worker.observer import note
-from worker.words import in_words
 
 GROUP_LOCK_WAIT = (
     "50ms"  # a group that fights over the user's rows gives up early; alone each may wait longer
@@ -37,9 +34,6 @@ GROUP_LOCK_WAIT = (
 GROUP_S_MAX = 1.0
 CLOSE = "SET CONSTRAINTS ALL IMMEDIATE"  # what only the commit would say is said while it can still be undone
 AGAIN_S = 0.5
-# 25P03, 25P04: the server ended a transaction that idled or lasted too long, so the apply part was at fault.
-ENDED_BY_THE_SERVER = frozenset({"25P03", "25P04"})
-CUTS_MAX = 3
 TRIES_MAX = 20
 
 
@@ -124,7 +118,7 @@ class Commits:
 
     def _is_left(self, one: InHand, error: BaseException, tries: int) -> bool:
         """Find out whose error it was: the handler's is kept to be recorded, after any other we try again."""
-        blamed = one.error is None and self._is_the_handlers(one, error)
+        blamed = one.error is None and failed.is_the_handlers(one, error)
         one.stage = Stage.READY
         if blamed:
             one.error = error
@@ -157,42 +151,11 @@ class Commits:
         recomputing.carry_out(tx, one.handler, one.prepared, propose)
         return propose
 
-    @staticmethod
-    def _is_the_handlers(one: InHand, error: BaseException) -> bool:
-        """Whether an error came of the apply part; not when the database went away, unless it went because of it."""
-        if one.stage is not Stage.APPLYING:
-            return False
-        if not isinstance(error, Unavailable):
-            return True
-        one.cuts += 1
-        return one.cuts >= CUTS_MAX or sqlstate(error.__cause__ or error) in ENDED_BY_THE_SERVER
-
     def _record_failure(self, one: InHand, error: BaseException) -> Ending:
-        return self._database.run(lambda tx: self._fail(tx, one.claimed, error))
-
-    def _fail(self, tx: Transaction, claimed: ClaimedEvent, error: BaseException) -> Ending:
-        words = in_words(_cause(error))
-        ending, state = self._put_where_it_belongs(tx, claimed, error, words)
-        if state is not EventState.PENDING:  # asked for or not: no attempt is left, or it waited for too long
-            ending = Ending.SET_ASIDE
-        if ending is not Ending.UNAVAILABLE:
-            counters.bump(tx, self._own.writer, claimed.event.namespace, ending.value)
-        return ending
-
-    def _put_where_it_belongs(
-        self, tx: Transaction, claimed: ClaimedEvent, error: BaseException, words: str
-    ) -> tuple[Ending, EventState]:
-        """What the handler asked for, or its failure; and the state that came of it."""
-        lease = claimed.lease
-        if isinstance(error, RetryLater):
-            return Ending.UNAVAILABLE, work.retry_later(
-                tx, lease, delay_s=error.delay_s, error=words, counted=False
-            )
-        if isinstance(error, SetAside):
-            work.set_aside(tx, lease, error=words)
-            return Ending.SET_ASIDE, EventState.FAILED
-        base_s = self.settings.worker.retry_base_s
-        return Ending.RETRIED, work.fail(tx, claimed, error=words, base_s=base_s, chance=random.random())
+        writer, base_s = self._own.writer, self.settings.worker.retry_base_s
+        return self._database.run(
+            lambda tx: failed.record(tx, one.claimed, error, writer=writer, base_s=base_s)
+        )
 
     def _end(self, ended: Sequence[InHand], ending: Ending) -> None:
         if ended:
@@ -206,11 +169,6 @@ class Commits:
 def _refuse_after(ends_at: float) -> None:
     if time.monotonic() > ends_at:
         raise TooSlow
-
-
-def _cause(error: BaseException) -> BaseException:
-    """What the server said, when that is why the database seemed away."""
-    return error.__cause__ if isinstance(error, Unavailable) and error.__cause__ else error
 
 
 def _note_proposed(made: Sequence[Propose]) -> None:
