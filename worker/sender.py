@@ -12,7 +12,6 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from uuid import UUID, uuid4
 
 from ledger import actions, faults
@@ -25,6 +24,7 @@ from ledger.settings import Settings
 from worker.heartbeat import Heartbeat, clock
 from worker.observer import note
 from worker.providers import Provider
+from worker.ways import Given, Way
 
 RECORD_AGAIN_S = 0.5
 NEVER_STORED = ("22", "23", "42")  # the values themselves, or our statement: trying again would not help
@@ -33,33 +33,6 @@ NO_WAY = (
     "another account, or one of another kind, in its place. It was not sent."
 )
 NO_CALL = NotSent("The lease ran out before the call was made.", "lease")
-
-
-@dataclass(frozen=True, slots=True)
-class Given:
-    """What a configuration gives, read whole: a call never meets one file's account with another's key."""
-
-    settings: Settings
-    providers: Mapping[str, Provider]
-
-    def way(self, claimed: ClaimedAction) -> Way | None:
-        """By whom this action goes. None: there is no such provider, or its name stands for another account now."""
-        provider = self.providers.get(claimed.provider)
-        if provider is None or self.settings.account_of(claimed.provider) != claimed.account:
-            return None
-        table = self.settings.providers[claimed.provider]
-        if claimed.place and claimed.place.split()[0] != table.kind:
-            return None
-        return Way(provider, table.timeout_s, table.place)
-
-
-@dataclass(frozen=True, slots=True)
-class Way:
-    """A provider, the total deadline of one call to it, and where it is."""
-
-    provider: Provider
-    deadline_s: float
-    place: str
 
 
 class Sender:
