@@ -201,7 +201,7 @@ def carry_out(send: Send, pick: Decision, said: Said, number: Number = NONE) -> 
 
     form = session.form_id(send.id, send.version, pick, send.asked_before)
     show(
-        send.id,
+        send,
         session.act(decisions.WORDS[pick], send.id, do, form=form, why=said.why, looked_at=said.looked),
     )
 
@@ -243,7 +243,7 @@ def _approve(send: Send) -> None:
 
     def press(label: str, what: str, do: Callable[[Transaction, Act], Any], kind: str) -> None:
         if st.button(label, type=kind, width="stretch", key=f"{what}_{send.id}"):  # type: ignore[arg-type]
-            show(send.id, session.act(what, send.id, do, form=session.form_id(send.id, send.version, what)))
+            show(send, session.act(what, send.id, do, form=session.form_id(send.id, send.version, what)))
 
     approve = lambda tx, act: decisions.approve(tx, send.id, seen, act, wait_s=wait_s)  # noqa: E731
     if not send.is_too_late:

@@ -9,7 +9,7 @@ from dashboard.words import clock, clock_s, many, provider, span
 from ledger.provider_facts import FACTS
 from ledger.records import Attempt, OutcomeKind
 from ledger.verdict import VerdictWord
-from ledger.views.review import Request, Send
+from ledger.views.review import Send
 
 FOUND = {
     OutcomeKind.ACCEPTED: "Accepted, with a message number",
@@ -83,12 +83,12 @@ def rows(send: Send, kind: str) -> list[tuple[str, str, str, str]]:
     return [*_tries(send), *_evidence(send), *_silence(send, kind)]
 
 
-def new_since(send: Send, request: Request) -> list[tuple[str, str, str, str]]:
-    """Of `rows`, what came in after a second person was asked, which who asked had not seen."""
-    answers = [a for a in send.attempts if a.answered_at is not None and a.answered_at > request.requested_at]
+def new_since(send: Send, seen_at: datetime, found_then: int) -> list[tuple[str, str, str, str]]:
+    """Of `rows`, what came in after somebody looked at this send, when it had so many findings."""
+    answers = [a for a in send.attempts if a.answered_at is not None and a.answered_at > seen_at]
     return [
         *(_try(a, f"Try {a.number}", send) for a in answers),
-        *list(_evidence(send))[request.found_then :],
+        *list(_evidence(send))[found_then:],
     ]
 
 

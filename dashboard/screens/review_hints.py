@@ -65,4 +65,4 @@ def _press(send: Send, hint: Hint, said: Said) -> None:
 
     words = decisions.WORDS[Decision.WAS_SENT]
     form = session.form_id(send.id, send.version, Decision.WAS_SENT, "hint", hint.id)
-    show(send.id, session.act(words, send.id, do, form=form, why=said.why, looked_at=looked))
+    show(send, session.act(words, send.id, do, form=form, why=said.why, looked_at=looked))

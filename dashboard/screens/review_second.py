@@ -40,7 +40,8 @@ def panel(send: Send, request: Request) -> None:
 
 def _own(send: Send, request: Request, asked: str, ends: str) -> None:
     st.markdown(
-        f"**Asked at {asked} UTC. Nothing has gone out.** Without an answer by {ends} UTC it comes back to this desk."
+        f"**Asked at {asked} UTC: send again with a new key. Nothing has gone out.** "
+        f"Without an answer by {ends} UTC it comes back to this desk."
     )
     st.caption("You asked for this yourself. Somebody else must agree.")
     _new_since(send, request, "you", asked)
@@ -51,7 +52,7 @@ def _own(send: Send, request: Request, asked: str, ends: str) -> None:
 
 def _new_since(send: Send, request: Request, who: str, asked: str) -> None:
     """It does not end the request: the second person sees it, and the audit names it."""
-    new = review_found.new_since(send, request)
+    new = review_found.new_since(send, request.requested_at, request.found_then)
     if new:
         st.markdown(f":material/new_releases: **New since {who} asked at {asked} UTC:**")
         components.evidence(new)
@@ -87,4 +88,4 @@ def _answer(send: Send, request: Request, answer: str, said: Said) -> None:
     result = session.act(answer, send.id, do, form=form, why=said.why, looked_at=said.looked)
     if isinstance(result, session.Done) and isinstance(result.value, Settled):
         open_send(result.value.action_id)  # the new generation is what goes out
-    show(send.id, result)
+    show(send, result)

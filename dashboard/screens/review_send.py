@@ -77,8 +77,17 @@ def _verdict(send: Send) -> None:
     if _has_verdict(send):
         until = clock(send.finding.key_until, send.now) if send.finding.key_until else ""
         if send.state != "needs_review":
-            st.caption("What is known of it:")
+            st.caption(
+                "What we know ourselves, apart from the decision:"
+                if _is_settled(send)
+                else "What is known of it:"
+            )
         components.verdict_block(send.finding.verdict.value, send.finding.reasons, until, waits=_waits(send))
+
+
+def _is_settled(send: Send) -> bool:
+    """By a person, as it is now: what they found out stands below, and evidence knows nothing of it."""
+    return send.decided is not None and send.decided.version == send.version
 
 
 def _has_verdict(send: Send) -> bool:

@@ -12,6 +12,7 @@ from typing import Any, Literal, NoReturn
 import streamlit as st
 
 from dashboard import components, session
+from dashboard.screens import review_found
 from dashboard.screens.review_decided import otherwise
 from dashboard.screens.review_way import begin_at_the_top, offer_next, open_send
 from dashboard.words import clock, clock_s, day, harmless, named, provider
@@ -37,9 +38,10 @@ CAPTIONS: dict[Way, str] = {
 AUDITED: dict[Way, str] = {"again": "opened again", "give_up": decisions.GIVEN_UP}
 
 
-def show(action_id: int, result: session.Result) -> NoReturn:
-    """Keep what was not done for the next run, which draws the send as it is now."""
-    st.session_state["last_result"] = (action_id, result)
+def show(drawn: Send, result: session.Result) -> NoReturn:
+    """Keep what was not done for the next run, which draws the send as it is now, and what the press knew of it."""
+    st.session_state["last_result"] = (drawn.id, result)
+    st.session_state["pressed_on"] = (drawn.now, len(drawn.evidence))
     if isinstance(result, session.Done):
         st.toast("Done. The audit has it.", icon=":material/check_circle:")
     begin_at_the_top()  # where it is told
@@ -54,6 +56,17 @@ def last_result(send: Send) -> None:
     result = _result(send)
     if result is not None:
         components.outcome(result)
+    if isinstance(result, session.Changed):
+        _new_since_the_press(send)
+
+
+def _new_since_the_press(send: Send) -> None:
+    """A notice that came meanwhile is most often why: whoever pressed need not read the whole page again for it."""
+    drawn_at, found_then = st.session_state["pressed_on"]
+    new = review_found.new_since(send, drawn_at, found_then)
+    if new:
+        st.markdown(f":material/new_releases: **New since you opened it at {clock_s(drawn_at)} UTC:**")
+        components.evidence(new)
 
 
 def refused_beside(send: Send) -> None:
@@ -217,4 +230,4 @@ def _can_be_opened_again(send: Send) -> bool:
 
 def _press(send: Send, what: str, do: Callable[[Transaction, Act], Any], why: str = "") -> None:
     form = session.form_id(send.id, send.version, what)
-    show(send.id, session.act(what, send.id, do, form=form, why=why))
+    show(send, session.act(what, send.id, do, form=form, why=why))

@@ -129,12 +129,17 @@ def test_ui_07_of_two_people_one_decides_and_the_other_is_told_who_and_when(hall
 
 def test_a_stale_page_decides_nothing(hall: Hall, visit: Visit) -> None:
     send = hall.house.uncertain(RECEIPT, mail("ana.ruiz@example.com", "Your receipt"), ago_s=600)
+    hall.house.evidence(send, "Notice from inboxili", "About the first", "sent")
     page = visit(hall, f"/review?send={send}")
     choose(page, "Do not send")
-    hall.house.run("UPDATE nottwice.actions SET version = version + 1 WHERE id = :id", id=send)
+    hall.house.evidence(send, "Notice from inboxili", "About the second", "sent")
     expect(page.get_by_text("It changed. Show it as it is now")).to_be_visible(timeout=WAIT_MS)
     page.get_by_role("button", name="Close without sending").click()
     expect(page.get_by_text("This send changed while you had it open.")).to_be_visible(timeout=WAIT_MS)
+    expect(page.get_by_text("New since you opened it at ")).to_be_visible(timeout=WAIT_MS)
+    # What is new stands among all of it too.
+    expect(page.get_by_text("About the second")).to_have_count(2, timeout=WAIT_MS)
+    expect(page.get_by_text("About the first")).to_have_count(1, timeout=WAIT_MS)
     assert state(hall.database, send) == "needs_review" and acts(hall.database, send) == [
         ("closed without sending", "refused")
     ]

@@ -55,6 +55,7 @@ def test_ui_16_after_an_act_the_actors_next_view_is_fresh(app: App, house: House
     assert "nt-verdict nt-waiting" in pages(closed) and "nt-verdict nt-person" not in pages(closed)
     everything = " ".join(str(block.value) for block in [*closed.markdown, *closed.info, *closed.success])
     assert "Nothing goes out until somebody opens it again." in everything
+    assert "What we know ourselves, apart from the decision:" in [block.value for block in closed.caption]
 
 
 def test_a_number_that_nothing_of_ours_has_is_asked_about_once_more_by_the_button(
