@@ -79,7 +79,7 @@ def frame(entries: Sequence[Entry]) -> pd.DataFrame:
             "No.": [f"{entry.id:,}" for entry in entries],
             "Time (UTC)": [when(entry) for entry in entries],
             "Who": [who(entry) for entry in entries],
-            "Did": [FEW_LETTERS.get(entry.act, did(entry)) for entry in entries],
+            "Did": [_did_in_short(entry) for entry in entries],
             "To what": [subject(entry) for entry in entries],
             "Outcome": [[ENDS[entry.outcome]] for entry in entries],
             "Why": [_in_short(entry) for entry in entries],
@@ -112,9 +112,22 @@ def why(entry: Entry) -> str:
     return shown(" · ".join(part for part in (said, entry.why) if part))
 
 
+def _did_in_short(entry: Entry) -> str:
+    if _policy_reason(entry):
+        return shown(entry.act.partition(": ")[0])
+    return FEW_LETTERS.get(entry.act, did(entry))
+
+
+def _policy_reason(entry: Entry) -> str:
+    """A policy's reason stands behind what it did; in a list it is a why, as a person's is."""
+    return entry.act.partition(": ")[2] if entry.person_id is None else ""
+
+
 def _in_short(entry: Entry) -> str:
     """Without the ledger's first words where the outcome beside it says them: the reason itself is to be read."""
     words = why(entry)
+    if by_policy := _policy_reason(entry):
+        return shown(f"{by_policy} · {words}" if words else by_policy)
     return next((words.removeprefix(one) for one in NOT_DONE if words.startswith(one)), words)
 
 
@@ -130,7 +143,7 @@ def _columns() -> dict[str, ColumnConfig]:
         "Did": text(width=178),
         "To what": text(width=166),
         "Outcome": ends,
-        "Why": text(width=330),
+        "Why": text(width=270),
     }
 
 

@@ -155,7 +155,7 @@ def _columns() -> dict[str, ColumnConfig]:
         "Received (UTC)": text(width=118),
         "Source": text(width=80),
         "Type": text(width=138),
-        "Key": text(width=222),
+        "Key": text(width=246),
         "State": state,
         "Tries": text(width=72, alignment="right"),
         "Deliveries": text(width=84, alignment="right"),

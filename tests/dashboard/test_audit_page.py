@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from dashboard.screens import audit_table
 from dashboard.screens.audit import whole_or_not
 from ledger import audit
 from ledger.audit import check as audit_check
@@ -18,7 +21,7 @@ from ledger.audit.memory import Break, Check
 from ledger.database import Database
 from ledger.records import Act, Person, Role
 from ledger.sign_in import people
-from ledger.views.audit import Standing
+from ledger.views.audit import Entry, Standing
 from tests.dashboard.conftest import App, seen_at_900_px
 from tests.fix_seed import RECEIPT, House, mail
 
@@ -82,6 +85,22 @@ def test_a_record_that_was_never_checked_is_not_called_whole(app: App, entries: 
         ["– Refused"],
         "No. · I had to",
     ]
+
+
+def test_a_list_has_the_reason_under_why_and_not_behind_what_was_done() -> None:
+    at = datetime(2026, 12, 1, tzinfo=UTC)
+    seal = (None, "tx", None, None)
+    of: tuple[Any, ...] = ("action", 1, 1, "RF-220")
+    known = ((), "", None, None)
+    refused = ("refused", "I had to", *known, "Not done. Bo was first.")
+    ana = Entry(1, at, 7, "Ana", "support", "closed as sent", *of, *refused, *seal)
+    policy = Entry(
+        2, at, None, "", "", "dropped: too old to help", *of, "done", "policy drop", *known, "", *seal
+    )
+    listed = audit_table.frame([ana, policy])
+    assert list(listed["Did"]) == ["closed as sent", "dropped"]
+    assert list(listed["Why"]) == ["Bo was first. · I had to", "too old to help · policy drop"]
+    assert audit_table.did(policy) == "dropped: too old to help", "the entry itself has the whole sentence"
 
 
 def test_check_the_record_now_says_what_was_found(app: App, entries: Database) -> None:
