@@ -32,6 +32,8 @@ from tests.browser import (
 from tests.browser.shots import Album, Ids, Shot
 from tests.browser.stage import HOUSE, WAIT_MS, browser, console, settled
 
+# A grey bar stands where a chart was told of and is still to be drawn.
+NOTHING_TO_COME = "() => !document.querySelector('[data-testid=\"stSkeleton\"]')"
 IMAGES = HOUSE / "docs" / "images"
 ALBUMS: tuple[Album, ...] = (
     *shots_events.EMPTY_ALBUMS,
@@ -68,6 +70,7 @@ class Photographer:
         page.get_by_text(shot.ready).first.wait_for(timeout=WAIT_MS)
         settled(page)
         shot.act(page)
+        page.wait_for_function(NOTHING_TO_COME, timeout=WAIT_MS)
         page.wait_for_timeout(700)  # fonts, and Plotly's chunk: a picture has no other sign of being complete
         if shot.whole:
             page.set_viewport_size({"width": shot.width, "height": self._height(page)})

@@ -16,6 +16,11 @@ def nothing(page: Page) -> None:
     """The page as it comes."""
 
 
+def with_charts(page: Page) -> None:
+    """With the first of its charts, which come after the figures; the camera waits for the others."""
+    page.locator("[data-testid='stPlotlyChart'] .main-svg").first.wait_for()
+
+
 @dataclass(frozen=True, slots=True)
 class Shot:
     """One picture. `path` may name an id of the seeded desk, as in `{receipt}`; `ready` is a text to wait for.

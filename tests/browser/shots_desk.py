@@ -8,7 +8,7 @@ from dataclasses import asdict
 from playwright.sync_api import Page
 
 from ledger.database import Database
-from tests.browser.shots import Album, Ids, Shot
+from tests.browser.shots import Album, Ids, Shot, with_charts
 from tests.fix_seed import WELCOME, House, full, mail
 
 
@@ -70,9 +70,9 @@ FOUND = "What we found"
 
 # A full house that nobody touches:
 FULL = (
-    Shot("overview", "/overview", "Work in hand"),
-    Shot("overview-dark", "/overview", "Work in hand", dark=True),
-    Shot("overview-900", "/overview", "Work in hand", dark=True, width=900),
+    Shot("overview", "/overview", "Work in hand", with_charts),
+    Shot("overview-dark", "/overview", "Work in hand", with_charts, dark=True),
+    Shot("overview-900", "/overview", "Work in hand", with_charts, dark=True, width=900),
     Shot("review-queue", "/review", "Start with the first"),
     Shot("review-queue-dark", "/review", "Start with the first", dark=True),
     Shot("review-send", RECEIPT, FOUND, whole=True),

@@ -6,7 +6,7 @@ from playwright.sync_api import Page
 
 from ledger.accounts import pauses
 from ledger.database import Database
-from tests.browser.shots import Album, Ids, Shot
+from tests.browser.shots import Album, Ids, Shot, with_charts
 from tests.browser.stage import settled
 
 MONTH = """
@@ -26,6 +26,7 @@ def _as_admin(page: Page) -> None:
     page.get_by_role("button", name="Act as Bo Lindqvist").click()
     page.get_by_text("You act as Bo Lindqvist").first.wait_for()
     settled(page)
+    with_charts(page)
     page.locator("h1").first.scroll_into_view_if_needed()  # the button that was pressed is far below
 
 
@@ -41,9 +42,9 @@ ALBUMS: tuple[Album, ...] = (
     Album(
         (
             Shot("health", "/health", CHARTS, _as_admin),
-            Shot("health-whole", "/health", CHARTS, whole=True),
+            Shot("health-whole", "/health", CHARTS, with_charts, whole=True),
             Shot("health-dark", "/health", CHARTS, _as_admin, dark=True, whole=True),
-            Shot("health-900", "/health", CHARTS, width=900),
+            Shot("health-900", "/health", CHARTS, with_charts, width=900),
         ),
         strained,
     ),
