@@ -27,16 +27,16 @@ def draw(listed: Sequence[Listed]) -> None:
     first = int(paging.place("rerun_plan") or 0)
     pills = PILLS[components.mode()]
     text = st.column_config.TextColumn
-    will = st.column_config.MultiselectColumn(options=["Yes", "No"], color=[pills["done"], pills["waiting"]], width=90)  # fmt: skip
+    will = st.column_config.MultiselectColumn(options=["Yes", "No"], color=[pills["done"], pills["waiting"]], width=84)  # fmt: skip
     st.dataframe(
         frame(rows[first : first + ROWS]),
         hide_index=True,
         row_height=38,
         height="content",
         column_config={
-            "Event": text(width=110),
+            "Event": text(width=100),
             "Will it run": will,
-            "Why not": text(width=330),
+            "Why not": text(width=310),
             "Recipient": text(width=210),
             "What": text(width=170),
             "Key": text(width=230),

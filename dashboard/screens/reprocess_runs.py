@@ -102,11 +102,11 @@ def frame(runs: Sequence[Run]) -> pd.DataFrame:
             "Started (UTC)": [clock(run.asked_at, run.now) for run in runs],
             "By": [named(run.asked_by) for run in runs],
             "What": [shown(f"{words.MODES[run.mode]}: {run.selection}") for run in runs],
+            "State": [[words.state(run)] for run in runs],
             "Rows": [f"{run.rows:,}" for run in runs],
             "Done": [f"{run.done:,}" for run in runs],
             "Left alone": [f"{run.skipped:,}" for run in runs],
             "Failed": [f"{run.failed:,}" for run in runs],
-            "State": [[words.state(run)] for run in runs],
         }
     )
 
@@ -114,17 +114,17 @@ def frame(runs: Sequence[Run]) -> pd.DataFrame:
 def _columns() -> dict[str, ColumnConfig]:
     text, pills = st.column_config.TextColumn, PILLS[mode()]
     state = st.column_config.MultiselectColumn(
-        options=list(words.STATES), color=[pills[state] for state in words.STATES.values()], width=200
+        options=list(words.STATES), color=[pills[state] for state in words.STATES.values()], width=168
     )
     return {
-        "Started (UTC)": text(width=112),
-        "By": text(width=112),
-        "What": text(width=318),
-        "Rows": text(width=72, alignment="right"),
-        "Done": text(width=72, alignment="right"),
-        "Left alone": text(width=84, alignment="right"),
-        "Failed": text(width=72, alignment="right"),
+        "Started (UTC)": text(width=100),
+        "By": text(width=96),
+        "What": text(width=288),
         "State": state,
+        "Rows": text(width=60, alignment="right"),
+        "Done": text(width=60, alignment="right"),
+        "Left alone": text(width=80, alignment="right"),
+        "Failed": text(width=60, alignment="right"),
     }
 
 

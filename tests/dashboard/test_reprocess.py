@@ -11,7 +11,7 @@ from streamlit.testing.v1 import AppTest
 
 from dashboard.screens import reprocess_choice
 from ledger.records.reprocess import RunMode
-from tests.dashboard.conftest import App
+from tests.dashboard.conftest import App, seen_at_900_px
 from tests.fix_reprocess import Shop
 
 SUPPORT, ADMIN, ENGINEER = 0, 1, 2
@@ -84,6 +84,7 @@ def test_the_list_names_each_run_with_its_results(shop: Shop, app: App) -> None:
     assert titles(at) == ["1 run waits for a second person."]
     waits, done = table(at).to_dict("records")
     assert (done["By"], done["Rows"], done["Done"], done["Left alone"], done["Failed"]) == ("Engineer", "2", "2", "0", "0")  # fmt: skip
+    assert {"Started (UTC)", "By", "What", "State"} <= set(seen_at_900_px(at.dataframe[0]))
     assert (waits["State"], done["State"]) == (["Waits for a second person"], ["Done"])
     assert done["What"] == f"Work it out again: events {one}, {two}" and three
     assert titles(press(at, "Open the newest")) == ["1 e-mail: a second person must agree first."]
