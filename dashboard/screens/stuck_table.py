@@ -27,7 +27,7 @@ ORDER = {
 }
 # In px, of what it is, why nobody has taken it, and what happens next.
 USUAL = (160, 240, 237)
-WIDTHS: dict[Segment, tuple[int, int, int]] = {"past": (190, 232, 215), "aside": (160, 300, 255)}
+WIDTHS: dict[Segment, tuple[int, int, int]] = {"past": (190, 232, 215), "aside": (150, 340, 240)}
 
 
 def draw(now: Kept, pace: Pace) -> None:

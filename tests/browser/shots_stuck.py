@@ -5,12 +5,21 @@ from __future__ import annotations
 from playwright.sync_api import Page
 
 from ledger.database import Database
-from tests.browser.shots import Album, Ids, Shot
+from tests.browser.shots import Album, Ids, Shot, with_charts
 from tests.browser.stage import settled
 from tests.fix_seed import House
 from tests.fix_stuck import Stuck
 
 ROW_PX, HEAD_PX = 38, 35
+
+
+def _as_engineer(page: Page) -> None:
+    """Whose page it is."""
+    page.get_by_role("button", name="Act as Eva Horn").click()
+    page.get_by_text("You act as Eva Horn").first.wait_for()
+    settled(page)
+    with_charts(page)
+    page.locator("h1").first.scroll_into_view_if_needed()  # the button that was pressed is far below
 
 
 def _pick(page: Page, *rows: int) -> None:
@@ -25,17 +34,20 @@ def _pick(page: Page, *rows: int) -> None:
 
 
 def _two(page: Page) -> None:
+    _as_engineer(page)
     _pick(page, 0, 1, 2)
     settled(page)
 
 
 def _asked(page: Page) -> None:
+    _as_engineer(page)
     _pick(page, 0)
     page.get_by_role("button", name="Try it again").click()
     page.get_by_text("The handler runs again.").wait_for()
 
 
 def _oldest(page: Page) -> None:
+    _as_engineer(page)
     page.get_by_role("button", name="Open the oldest").click()
     page.get_by_text("Its errors").wait_for()
 
@@ -59,10 +71,10 @@ def fill(database: Database, ids: Ids) -> None:
 
 EMPTY = (Shot("stuck-empty", "/stuck", "Nothing is stuck"),)
 FULL = (
-    Shot("stuck", "/stuck", "are stuck"),
-    Shot("stuck-dark", "/stuck?show=aside", "are stuck", dark=True),
-    Shot("stuck-900", "/stuck?show=waiting", "are stuck", width=900),
-    Shot("stuck-unhandled", "/stuck?show=unhandled", "are stuck"),
+    Shot("stuck", "/stuck", "are stuck", _as_engineer),
+    Shot("stuck-dark", "/stuck?show=aside", "are stuck", _as_engineer, dark=True),
+    Shot("stuck-900", "/stuck?show=waiting", "are stuck", _as_engineer, width=900),
+    Shot("stuck-unhandled", "/stuck?show=unhandled", "are stuck", with_charts),
     Shot("stuck-picked", "/stuck?show=aside", "are stuck", _two, whole=True),
     Shot("stuck-asked", "/stuck?show=aside", "are stuck", _asked),
     Shot("stuck-event", "/stuck?show=aside", "are stuck", _oldest),
