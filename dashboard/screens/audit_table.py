@@ -69,7 +69,7 @@ def draw(chosen: Chosen, page: Page) -> None:
 
 def _table(entries: Sequence[Entry]) -> None:
     listed("entry", frame(entries), [entry.id for entry in entries], _columns())
-    st.caption("The newest comes first. Pick a row to open it.")
+    st.caption("The newest comes first. Tick a row's box to open it.")
 
 
 def frame(entries: Sequence[Entry]) -> pd.DataFrame:

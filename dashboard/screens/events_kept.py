@@ -42,7 +42,7 @@ def conflicts() -> None:
         return
     page = rows[:ROWS]
     listed("conflict", conflicts_frame(page), [row.id for row in page], {})
-    st.caption(f"{FIRST_STANDS} Pick a row to compare.")
+    st.caption(f"{FIRST_STANDS} Tick a row's box to compare.")
     events_foot.foot("conflict", page[0].id, page[-1].id if len(rows) > ROWS else None)
 
 
@@ -82,7 +82,7 @@ def quarantine() -> None:
         [row.id for row in page],
         {"Why": st.column_config.TextColumn(width="large")},
     )
-    st.caption("The newest comes first. Pick a row to open it.")
+    st.caption("The newest comes first. Tick a row's box to open it.")
     events_examine.offer([row for row in page if row.examined_at is not None or row.asked_at is None])
     events_foot.foot("quarantined", page[0].id, page[-1].id if len(rows) > ROWS else None)
 

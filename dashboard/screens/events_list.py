@@ -127,7 +127,7 @@ def _order(page: Page, wanted: Filter) -> str:
     words = "In the order of their keys." if wanted.text else "The newest comes first."
     if page.cut:
         words += f" Only the first {views_events.COUNTED_MAX:,} keys that begin so were looked at: give more of the key."
-    return f"{words} Pick a row to open it."
+    return f"{words} Tick a row's box to open it."
 
 
 def frame(rows: tuple[EventRow, ...]) -> pd.DataFrame:

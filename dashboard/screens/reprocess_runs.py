@@ -91,7 +91,7 @@ def _live(before: int | None) -> None:
     runs: list[Run] = st.session_state.get("rerun_list", [])  # while nothing can be read: as it was
     listed("run", frame(runs), [run.id for run in runs], _columns())
     with st.container(horizontal=True, vertical_alignment="center"):
-        st.caption("The newest comes first. Pick a row to open it.")
+        st.caption("The newest comes first. Tick a row's box to open it.")
         age_caption(0.0 if glance.gone_since is None else glance.age_s, "Read")
 
 

@@ -27,7 +27,9 @@ def draw(sizes: Sizes) -> None:
         return
     page = rows[:most]
     listed("send", frame(page), [row.action_id for row in page], _columns(), mark="decided")
-    st.caption("The newest comes first. Pick a row to open its send, and to open again what a person closed.")
+    st.caption(
+        "The newest comes first. Tick a row's box to open its send, and to open again what a person closed."
+    )
     offer_first("Open the newest", "send", page[0].action_id, mark="decided")
     paging.foot("review", page[-1].place if len(rows) > most else None)
 

@@ -66,7 +66,7 @@ def _table(found: DecidedList, rows: Sequence[Result]) -> None:
     listed("send", frame(rows), [row.id for row in rows], columns, mark=f"list_{found.id}", height="auto")
     with st.container(horizontal=True, vertical_alignment="center"):
         st.caption(
-            "Those left alone come first; they are on the desk. Pick a row to open it.", width="content"
+            "Those left alone come first; they are on the desk. Tick a row's box to open it.", width="content"
         )
         offer_first("Open the first", "send", rows[0].id, mark="list")
 

@@ -43,7 +43,7 @@ GLYPHS = {
 PILL_STATES: tuple[State, ...] = ("person", "person", "working", "done", "waiting", "waiting", "waiting")
 ORDER = (
     "A key that ends within the hour comes first, then the costliest mistake, then the longest wait. "
-    "Pick a row to open it. ⚠ marks letters that only look Latin."
+    "Tick a row's box to open it. ⚠ marks letters that only look Latin."
 )
 EMPTY = {
     "uncertain": "A send lands here when nobody can know whether it went out.",

@@ -91,7 +91,7 @@ def _table(group: Group) -> None:
     ids = [member.id for member in group.members]
     listed("send", frame(group), ids, columns, mark="cause", height="auto")
     with st.container(horizontal=True, vertical_alignment="center"):
-        st.caption("Pick a row to look at one by itself.", width="content")
+        st.caption("Tick a row's box to look at one by itself.", width="content")
         offer_first("Open the first", "send", ids[0], mark="cause")
 
 
