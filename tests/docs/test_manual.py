@@ -16,6 +16,7 @@ from ledger.running.processes import module
 from ledger.simulated.examples import message_received
 from tests.docs.book import Reader, blocks
 from tests.fix_sandbox import Sandbox
+from worker.sandbox import truth
 
 ROOT = Path(__file__).parents[2]
 PAGES = [page for page in (*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")) if page.name != "LICENSE.md"]
@@ -69,6 +70,12 @@ def test_every_python_block_compiles(page: Path) -> None:
 def test_the_first_ten_minutes_find_a_worker_among_the_processes() -> None:
     (pattern,) = re.findall(r"grep '([^']+)'", (ROOT / "docs" / "first-ten-minutes.md").read_text("utf-8"))
     assert re.search(pattern, " ".join(module("worker")))
+
+
+def test_the_first_ten_minutes_ask_for_the_truth_as_it_says_itself() -> None:
+    page = (ROOT / "docs" / "first-ten-minutes.md").read_text("utf-8")
+    (line,) = re.findall(r"^NOTTWICE_HOME=var \.venv/bin/(python .*?) +# and (\w+),", page, re.MULTILINE)
+    assert line[0] == "python -m worker.sandbox.truth" and f"{line[1]}=... {line[0]}" in truth.HOUSE
 
 
 def test_every_command_that_is_named_exists() -> None:

@@ -97,7 +97,10 @@ def _mails(settings: Settings) -> list[dict[str, Any]]:
         return list(json.load(answer))
 
 
-HOUSE = "Name the demo's house to it as to any command: NOTTWICE_HOME=... python -m worker.sandbox.truth"
+HOUSE = (
+    "Name the demo's house to it as to any command, and the sandbox's port where it is not 8090: "
+    "NOTTWICE_HOME=... NOTTWICE_SANDBOX_PORT=... python -m worker.sandbox.truth"
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
