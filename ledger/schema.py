@@ -120,7 +120,9 @@ def _connection(url: str | sa.URL) -> Iterator[Connection]:
         with psycopg.connect(**options, autocommit=True, prepare_threshold=None) as connection:
             yield connection
     except psycopg.OperationalError as error:
-        raise Unavailable(f"The database cannot be reached: {_first_line(error)}") from error
+        raise Unavailable(
+            f"The database cannot be reached: {_first_line(error)}. Start it, or correct DATABASE_URL."
+        ) from error
 
 
 def _applied_now(connection: Connection, name: str, text: str) -> bool:

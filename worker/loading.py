@@ -79,5 +79,12 @@ def _import(name: str) -> object:
         raise
     except (Exception, SystemExit) as error:  # whatever the user's module does while it is imported
         raise Misconfigured(
-            f"[worker] handlers: the module {name} cannot be imported: {in_words(error)}."
+            f"[worker] handlers: the module {name} cannot be imported: {in_words(error)}.{_place(name, error)}"
         ) from error
+
+
+def _place(name: str, error: BaseException) -> str:
+    """Where the module that is named should be; nothing about one that it imports itself."""
+    if not isinstance(error, ModuleNotFoundError) or error.name != name:
+        return ""
+    return f" Put {name.removesuffix('.py')}.py beside the configuration, and name it without .py."

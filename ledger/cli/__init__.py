@@ -54,8 +54,12 @@ def _misused(error: TyperException) -> int:
     if words:
         context = getattr(error, "ctx", None)
         command = context.command_path if context else "nottwice"
-        typer.echo(f"{command}: {words.rstrip('.')}. Help: {command} --help", err=True)
+        typer.echo(f"{command}: {_ended(words.rstrip('.'))} Help: {command} --help", err=True)
     return CANNOT_START
+
+
+def _ended(words: str) -> str:
+    return words if words.endswith("?") else f"{words}."
 
 
 def _register(panel: str, commands: Mapping[Command, str], within: typer.Typer = app) -> None:

@@ -78,14 +78,14 @@ class Tables(Table):
                 known = ", ".join(self.providers) or "none"
                 raise wrong(
                     ("sources", name, "provider"),
-                    f"there is no [providers.{source.provider}]; known are: {known}",
+                    f"names [providers.{source.provider}], which is not there; known are: {known}",
                 )
         for kind, action in self.actions.items():
             if action.provider not in self.providers:
                 known = ", ".join(self.providers) or "none"
                 raise wrong(
                     ("actions", kind, "provider"),
-                    f"there is no [providers.{action.provider}]; known are: {known}",
+                    f"names [providers.{action.provider}], which is not there; known are: {known}",
                 )
         refuse_shared_accounts(self.providers)
         refuse_shared_keys(self.actions)

@@ -315,6 +315,7 @@ APPLY = "@handlers.apply('shop', 'sale')\ndef sale{}(tx, event, propose): pass\n
     ("name", "text", "words"),
     [
         ("h_missing", None, "the module h_missing cannot be imported: ModuleNotFoundError"),
+        ("h_named.py", "", "Put h_named.py beside the configuration, and name it without .py."),
         ("h_syntax", "def broken(:\n", "the module h_syntax cannot be imported: SyntaxError"),
         (
             "h_raises",
@@ -339,7 +340,7 @@ def test_handlers_that_cannot_be_used(
 
     monkeypatch.setattr(sys, "path", list(sys.path))
     if text is not None:
-        (desk.home / f"{name}.py").write_text(text)
+        (desk.home / f"{name.removesuffix('.py')}.py").write_text(text)
     desk.config.write_text(SHOP + f'[worker]\nhandlers = "{name}"\n')
     assert words in desk.refused("work")
 

@@ -125,6 +125,7 @@ def test_progress_is_drawn_on_a_terminal() -> None:
     ("typed", "sentence"),
     [
         ("retry --foo", "nottwice retry: No such option: --foo. Help: nottwice retry --help"),
+        ("statsu", "nottwice: No such command 'statsu'. Did you mean 'status'? Help: nottwice --help"),
         ("bogus", "nottwice: No such command 'bogus'. Help: nottwice --help"),
         ("simulate", "nottwice simulate: Missing argument 'source'. Help: nottwice simulate --help"),
         (
