@@ -78,6 +78,11 @@ def test_the_first_ten_minutes_ask_for_the_truth_as_it_says_itself() -> None:
     assert line[0] == "python -m worker.sandbox.truth" and f"{line[1]}=... {line[0]}" in truth.HOUSE
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_no_command_needs_a_port_that_the_reader_did_not_choose(page: Path) -> None:
+    assert re.findall(r"\$\{?NOTTWICE_\w+_PORT(?!\w|:-)", page.read_text("utf-8")) == []
+
+
 def test_every_command_that_is_named_exists() -> None:
     named = {word for page in PAGES for word in NOTTWICE.findall(page.read_text("utf-8"))}
     assert len(named) > 5
