@@ -24,7 +24,8 @@ USAGE = typer.BadParameter.__bases__[0]  # typer brings its own click, and does 
 ENVIRONMENT = (
     "Settings come from one TOML file (NOTTWICE_CONFIG, else nottwice.toml in NOTTWICE_HOME) and the environment: "
     "NOTTWICE_HOME (data; ~/.nottwice), DATABASE_URL (else a PostgreSQL of our own runs in the home), "
-    "NOTTWICE_RECEIVER_PORT (8080), NOTTWICE_CONSOLE_PORT (8501), NOTTWICE_SANDBOX_PORT (8090).\n\n"
+    "NOTTWICE_RECEIVER_PORT (8080), NOTTWICE_CONSOLE_PORT (8501), NOTTWICE_SANDBOX_PORT (8090), "
+    "NOTTWICE_SANDBOX_SMTP_PORT (8115).\n\n"
     "Exit codes: 0 done, 1 not wholly done, 2 cannot start (one sentence says why)."
 )
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from ledger import terminal
+from ledger import environment, terminal
 from ledger.cli import app, main
 from tests import starts
 from tests.fix_home import HANGS_S, NOTTWICE
@@ -26,12 +26,15 @@ def said(*arguments: str) -> str:
     return " ".join(done.output.split())
 
 
-def test_help_names_every_command_the_environment_and_the_exit_codes() -> None:
+def test_help_names_every_command_the_environment_and_the_exit_codes(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in environment.ports():
+        monkeypatch.delenv(f"NOTTWICE_{name.upper()}", raising=False)
     whole = said()
     for word in (
         *COMMANDS,
         "DATABASE_URL",
         "NOTTWICE_CONFIG",
+        *(f"NOTTWICE_{name.upper()} ({port})" for name, port in environment.ports().items()),
         "Exit codes: 0 done, 1 not wholly done, 2 cannot start",
     ):
         assert word in whole
