@@ -34,7 +34,7 @@ def _pick(page: Page) -> None:
     page.get_by_text("Send again. People get mail.").click()
     page.get_by_role("button", name="Pick what to send again").click()
     for number in (1, 2, 3):
-        page.get_by_text(", action").nth(number - 1).click()
+        page.locator("[data-testid='stCheckbox'] label").nth(number - 1).click()
         page.get_by_text(f"{number} {'is' if number == 1 else 'are'} picked").wait_for()
     page.get_by_text("3 · What will happen").wait_for()
     settled(page)
