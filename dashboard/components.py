@@ -196,7 +196,7 @@ def in_short(result: session.Result) -> str:
     """Why one of several was not carried out, in one sentence of ours."""
     match result:
         case session.Lost():
-            return f"{named(result.who)} was first, at {clock_s(result.at)} UTC."
+            return f"{_first(result)}, at {clock_s(result.at)} UTC."
         case session.Twice():
             return f"Already done: {_did(result.what)} at {clock_s(result.at)} UTC."
         case session.Changed():
@@ -215,10 +215,20 @@ def _lost(result: session.Lost) -> str:
         if after_s > 0.5
         else ""
     )
+    who, nothing = ("You", "Nothing more") if _is_own(result) else (named(result.who), "Nothing of yours")
     return (
-        f"**Not done. {named(result.who)} was first.** {named(result.who)} {DID.get(result.what, 'decided this')} "
-        f"at {clock_s(result.at)} UTC{before}. Nothing of yours was carried out. The audit has both."
+        f"**Not done. {_first(result)}.** {who} {DID.get(result.what, 'decided this')} "
+        f"at {clock_s(result.at)} UTC{before}. {nothing} was carried out. The audit has both."
     )
+
+
+def _first(result: session.Lost) -> str:
+    """Of one person with two windows, too: to read one's own name as somebody else's would be a riddle."""
+    return "It was done before in your name" if _is_own(result) else f"{named(result.who)} was first"
+
+
+def _is_own(result: session.Lost) -> bool:
+    return result.who == session.me().name
 
 
 def _did(what: str) -> str:

@@ -41,16 +41,23 @@ def _card(send: Send, hint: Hint) -> None:
         st.markdown("**Is this the message?**")
         components.mail_head([("Hint", hint.found), ("From", hint.source), ("Number", hint.message_id)])
         if hint.others:
-            words = many(hint.others, "other uncertain send", "other uncertain sends")
-            st.caption(
-                f"The same message may be that of {words}: a notice names no subject. Compare them first."
-            )
+            _rivals(hint, mark)
         with st.form(f"adopt_{mark}", border=False, enter_to_submit=False):
             said = review_said.this_one(f"adopt_{mark}")
             pressed = st.form_submit_button("It was this one: close as sent", width="stretch")
         st.caption(f"Nothing goes out. It is closed as sent, under this number at {provider(send.provider)}.")
         if pressed:
             _press(send, hint, said)
+
+
+def _rivals(hint: Hint, mark: str) -> None:
+    words = many(hint.others, "other uncertain send", "other uncertain sends")
+    st.caption(f"The same message may be that of {words}: a notice names no subject. Compare them first.")
+    with st.container(horizontal=True):
+        for rival in hint.rivals:
+            if st.button(f"Open send {int(rival)}", key=f"rival_{mark}_{rival}", type="tertiary"):
+                st.query_params["send"] = str(rival)
+                st.rerun()
 
 
 def _press(send: Send, hint: Hint, said: Said) -> None:

@@ -26,7 +26,7 @@ LOOKED_AT = "A hint on this page"  # what an adopter looked at, for the audit
 class Hint:
     """Something that points to a message without proving it. `source` and `found` are as the evidence has them.
 
-    `others` counts the uncertain sends beside this one that have the same message as a hint.
+    `others` counts the uncertain sends beside this one that have the same message as a hint; `rivals` are the first of them.
     """
 
     id: int
@@ -35,6 +35,7 @@ class Hint:
     message_id: str
     observed_at: datetime
     others: int = 0
+    rivals: tuple[int, ...] = ()
 
 
 HINTS = """
@@ -52,7 +53,7 @@ AND message_id IN (:message_id, :bare, '<' || :bare || '>') LIMIT 1
 
 # Of what waits alone, so that it is asked of the desk and not of history.
 OTHERS = """
-SELECT count(*) AS n FROM nottwice.actions o
+SELECT count(*) AS n, coalesce((array_agg(o.id ORDER BY o.review_since, o.id))[1:3], '{}') AS first FROM nottwice.actions o
 WHERE o.state = 'needs_review' AND o.account = :account AND o.id <> :id
   AND EXISTS (SELECT FROM nottwice.evidence e WHERE e.action_id = o.id AND e.points_to = 'sent' AND NOT e.proof
               AND e.message_id IN (:message_id, :bare, '<' || :bare || '>'))
@@ -74,14 +75,15 @@ def hints(tx: Transaction, action_id: int) -> tuple[Hint, ...]:
 
 
 def shared(tx: Transaction, action_id: int) -> tuple[Hint, ...]:
-    """The hints, each with how many other uncertain sends may be the same message."""
+    """The hints, each with how many other uncertain sends may be the same message, and the first three of those."""
     account = tx.one("SELECT account FROM nottwice.actions WHERE id = :id", id=action_id).account
 
-    def others(hint: Hint) -> int:
+    def with_others(hint: Hint) -> Hint:
         spelled = {"message_id": hint.message_id, "bare": bare(hint.message_id)}
-        return int(tx.one(OTHERS, id=action_id, account=account, **spelled).n)
+        found = tx.one(OTHERS, id=action_id, account=account, **spelled)
+        return replace(hint, others=found.n, rivals=tuple(found.first))
 
-    return tuple(replace(hint, others=others(hint)) for hint in hints(tx, action_id))
+    return tuple(with_others(hint) for hint in hints(tx, action_id))
 
 
 def adopt(tx: Transaction, action_id: int, evidence_id: int, seen: Seen, act: Act) -> Settled:

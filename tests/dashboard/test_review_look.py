@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from dashboard import session
 from dashboard.screens.review_found import can_be_asked
 from dashboard.screens.review_look import _waits_for
 from ledger.database import Database
@@ -109,6 +110,31 @@ def test_a_hint_is_offered_and_a_proof_or_a_hint_of_nothing_is_not(app: App, hou
     assert "It was this one: close as sent" not in buttons(page(app, send))
     looked(house, send, Answered((HINT,), HINT.found))
     assert buttons(page(app, send)).count("It was this one: close as sent") == 1
+
+
+def test_a_hint_that_may_be_another_sends_leads_to_that_send(app: App, house: House, send: int) -> None:
+    other = house.uncertain(REPLY, mail("bo@example.com", "Re: log in"), ago_s=600)
+    for one in (send, other):
+        house.evidence(one, "Notice from inboxili", "It was delivered", "sent", message_id="m-1")
+    at = page(app, send)
+    assert "that of 1 other uncertain send: a notice names no subject" in shown(at)
+    next(button for button in at.button if button.label == f"Open send {other}").click().run()
+    assert at.query_params["send"] == str(other) and f"Open send {send}" in buttons(at)
+
+
+@pytest.mark.parametrize(
+    ("who", "words"),
+    [
+        ("Bo Lindqvist", "**Not done. Bo Lindqvist was first.** Bo Lindqvist closed this as sent at"),
+        ("Ana Soto", "**Not done. It was done before in your name.** You closed this as sent at"),
+    ],
+)
+def test_who_was_second_is_told_by_whom_and_of_oneself_as_of_oneself(
+    app: App, send: int, who: str, words: str
+) -> None:
+    at = page(app, send)
+    at.session_state["last_result"] = (send, session.Lost(who, "closed as sent", NOW, NOW))
+    assert words in " ".join(info.value for info in at.run().info)
 
 
 def test_what_waits_for_approval_has_nothing_to_look_for(app: App, house: House) -> None:

@@ -30,13 +30,17 @@ def test_a_hint_counts_the_other_sends_that_may_be_the_same_message(sends: Sends
     provider.says("delivered", "<m-1@x>")
     assert provider.give_hints() == 3
 
-    def others(action_id: int) -> list[int]:
+    def others(action_id: int) -> list[tuple[int, tuple[int, ...]]]:
         hints = sends.by_console.run(lambda tx: adopting.shared(tx, action_id), role=Role.SUPPORT)
-        return [hint.others for hint in hints]
+        return [(hint.others, hint.rivals) for hint in hints]
 
-    assert [others(one), others(two), others(three)] == [[2], [2], [2]]
+    assert [others(one), others(two), others(three)] == [
+        [(2, (two, three))],
+        [(2, (one, three))],
+        [(2, (one, two))],
+    ]
     sends.sql("UPDATE nottwice.actions SET state = 'closed', review_since = NULL, settled_at = now() WHERE id = :id", id=two)  # fmt: skip
-    assert others(one) == [1]
+    assert others(one) == [(1, (three,))]
 
 
 def test_the_queue_tells_what_may_have_gone_out(sends: Sends, provider: Provider) -> None:
