@@ -15,7 +15,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import astuple, dataclass, field
+from dataclasses import dataclass, field
 from functools import lru_cache, wraps
 from hashlib import blake2b
 from pathlib import Path
@@ -203,7 +203,8 @@ class Observer:
 
     def _meet(self, road: str, text: str, when: str, found: str = "") -> str:
         come = digest(road, text, when, found)
-        self._pass(Boundary(come, digest(text), when, shown(text), threading.current_thread().name))
+        if come not in self._known:
+            self._pass(Boundary(come, digest(text), when, shown(text), threading.current_thread().name))
         return come
 
     def _pass(self, boundary: Boundary) -> None:
@@ -221,13 +222,13 @@ def _found(cursor: Any) -> str:
     return "found" if cursor.rowcount > 0 else "nothing"
 
 
-@lru_cache
+@lru_cache(maxsize=1024)
 def digest(*parts: str) -> str:
     return blake2b("\0".join(parts).encode(), digest_size=8).hexdigest()
 
 
 def shown(text: str) -> str:
-    return re.sub(r"[^ -~]", "?", text)[:SHOWN_MAX]
+    return re.sub(r"[^ -~]", "?", text[:SHOWN_MAX])
 
 
 class Ledger:
@@ -240,7 +241,8 @@ class Ledger:
         self._end = os.open(self._file, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 
     def met(self, boundary: Boundary) -> None:
-        os.write(self._end, json.dumps(astuple(boundary)).encode() + b"\n")
+        told = (boundary.road, boundary.text, boundary.when, boundary.what, boundary.by)
+        os.write(self._end, json.dumps(told).encode() + b"\n")
 
     def said(self, note: str) -> None:
         os.write(self._end, json.dumps({"said": note}).encode() + b"\n")

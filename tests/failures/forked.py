@@ -71,7 +71,8 @@ def work(request: dict[str, Any], _: socket.socket | None) -> int:
     }
     if request.get("once"):
         observer.listen(lambda event, _: stop_me() if event in LAST_WORDS else None)
-    maintenance.WAITS_S = 0.0  # each life does every duty, however short it is
+    if request.get("every_duty"):
+        maintenance.WAITS_S = 0.0  # what can wait for two seconds, too, however short it is
     return Daemon(settings, handlers, by_name, f"w-{os.getpid()}").run()
 
 

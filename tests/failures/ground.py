@@ -31,6 +31,7 @@ S, T = TypeVar("S"), TypeVar("T")
 LEASE_S, SWEEP_S = 1.0, 0.1
 PATIENT_S = 20.0  # the lease of who takes over: a busy machine must not make a doubt of its own
 SIDE_BY_SIDE = 3
+LOOP = "MainThread"  # of a worker, as a boundary names it
 
 CONFIG = f"""
 [sources.shop]
@@ -118,12 +119,14 @@ class Ground:
     def begun(self, sender: str, struck: Boundary | None = None, by: int = 0, further: str = "") -> Life:
         """An event is accepted, and a worker of its own begins to work it; it ends with the action, or where it is struck.
 
-        One that nobody strikes, or at its heartbeat, takes its time, so that its leases are renewed.
+        One that nobody strikes, or at its heartbeat, takes its time, so that its leases are renewed; one that is struck
+        beside the loop, where all duties are done, does not do those that can wait.
         """
         n = next(self._numbers)
         assert self.deliver(n, sender) == 200
         at = {"road": struck.road if struck else "", "signal": by}
         waits_s = LEASE_S / 2 if struck is None or struck.by == "heartbeat" else 0.0
+        at["every_duty"] = struck is None or struck.by == LOOP
         child = self._fork(
             "worker", numbers=[n], once=True, watched=True, further=further, waits_s=waits_s, **at
         )
