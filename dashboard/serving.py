@@ -9,6 +9,7 @@ from pathlib import Path
 
 import streamlit as st
 from starlette.middleware import Middleware
+from streamlit.components.v2 import manifest_scanner
 
 from dashboard.gate import Entry, Gate
 from ledger.settings import ProxySettings, Settings, SignInSettings
@@ -18,8 +19,17 @@ SCRIPT = Path(__file__).with_name("app.py")
 
 def serve(settings: Settings) -> None:
     """Until SIGTERM. Raises Misconfigured when a secret is not to be had."""
+    bring_no_components()
     app = st.App(SCRIPT, secrets=secrets(settings), middleware=[Middleware(Gate, entry=entry(settings))])
     app.run(config=options(settings))
+
+
+def bring_no_components() -> None:
+    """No package that is installed beside us adds anything to the console's pages.
+
+    Streamlit 1.67 looks for those that would when it starts, and reads the metadata of all packages for it.
+    """
+    manifest_scanner.scan_component_manifests = list
 
 
 def options(settings: Settings) -> dict[str, object]:
