@@ -129,6 +129,9 @@ def test_a_secret_that_could_be_guessed_is_refused_without_being_repeated(
         r"nottwice.toml, line \d: \[console\.\w+\] \w*secret cannot be used: ", str(refused.value)
     )
     monkeypatch.setenv(f"NOTTWICE_SECRET_{name}", " " * 40)
+    with pytest.raises(Misconfigured, match=f"is empty in NOTTWICE_SECRET_{name}"):
+        processes.console(load())
+    monkeypatch.setenv(f"NOTTWICE_SECRET_{name}", "sesame".ljust(40))
     with pytest.raises(Misconfigured, match="shorter than 32 characters"):
         processes.console(load())
     monkeypatch.setenv(f"NOTTWICE_SECRET_{name}", "sesame")
@@ -142,7 +145,7 @@ def test_a_secret_that_could_be_guessed_is_refused_without_being_repeated(
     assert not check.refused_at_a_start(load())
 
 
-@pytest.mark.parametrize("secret", [f"{LONG}\n", f" {LONG}", "ä" * 40, f"{LONG}\x7f"])
+@pytest.mark.parametrize("secret", [f"{LONG}\n{LONG}", f"{LONG}\t{LONG}", "ä" * 40, f"{LONG}\x7f"])
 def test_a_secret_that_no_header_carries_is_refused_with_its_line(
     file: Path, monkeypatch: pytest.MonkeyPatch, secret: str
 ) -> None:
