@@ -7,6 +7,7 @@ from random import Random
 import pytest
 
 from ledger.database import Database
+from ledger.receiver import sources
 from ledger.settings import load
 from tests.fix_receiver import Receiver, Start
 from tests.fuzz import adapters
@@ -34,6 +35,8 @@ def test_no_content_makes_a_5xx_gets_lost_or_cannot_be_shown(receiver: Receiver,
     assert {kind for kind, _ in campaign.answers} == set(Kind)
     assert all(campaign.counts.values()), "it went past one of the tables"
     assert adapters.check(settings, EXAMPLES, derandomize=True) > EXAMPLES // 2
+    word = b'{"id": "null", "type": "invoice.paid", "created": 1}'  # a key, where the sender wrote it as text
+    adapters.holds(sources.adapters(settings)["stripe"], settings.sources["stripe"], word)
 
 
 def test_the_same_seed_makes_the_same_requests(receiver: Receiver) -> None:
